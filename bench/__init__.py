@@ -1,0 +1,1 @@
+"""Link emulation, peers, metrics and reports."""

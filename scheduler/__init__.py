@@ -1,0 +1,1 @@
+"""Tags, importance and the last-moment scheduler. Pure and sans-IO: `now` is passed in."""

@@ -1,0 +1,1 @@
+"""QUIC sessions, congestion control, wire format and the receiver's playout."""
