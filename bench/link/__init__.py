@@ -1,0 +1,1 @@
+"""Link emulation: a pure model of one direction, profiles of links, processes driving it."""
