@@ -84,7 +84,7 @@ class Tag:
     """Seconds until the value has halved; `math.inf` for one that holds until replaced."""
     scope: Scope
     source: str = ""
-    """Who says so; a later tag of the same kind, scope track and layer, and source replaces this."""
+    """Who says so; a later tag of the same kind, track, layer and source replaces this one."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:
@@ -107,7 +107,7 @@ class ObjectId(NamedTuple):
 
     track: int
     group: int
-    index: int
+    index: int  # type: ignore[assignment]  # the field's name in Media over QUIC
     layer: int = 0
 
 

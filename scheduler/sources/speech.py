@@ -22,6 +22,8 @@ from ..types import Scope, Tag, TagKind
 FRAME_S = 0.010
 VAD_RATES = (8000, 16000, 32000, 48000)
 """Sample rates that webrtcvad takes."""
+VAD_MARGIN_DB = 4.0
+"""webrtcvad takes the first steady noise it hears for speech; speech stands out by this much."""
 FLOOR_WINDOW_S = 5.0
 FLOOR_PERCENTILE = 10.0
 MAX_FLOOR_DB = -35.0
@@ -177,7 +179,8 @@ class SpeechSource:
             return False
         if self._vad is not None and self._rate in VAD_RATES:
             pcm = (np.clip(frame, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()
-            return bool(self._vad.is_speech(pcm, self._rate))
+            voiced = bool(self._vad.is_speech(pcm, self._rate))
+            return voiced and level >= self._floor + VAD_MARGIN_DB
         return level >= self._floor + self._settings.threshold_db
 
     def _follow_floor(self, level: float) -> None:
