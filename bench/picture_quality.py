@@ -24,8 +24,8 @@ Luma = NDArray[np.uint8]
 
 def luma(picture: av.VideoFrame) -> Luma:
     """The picture's luma plane without its alignment padding, as (height, width) uint8."""
-    if picture.format.name not in {"yuv420p", "yuvj420p", "gray"}:
-        picture = picture.reformat(format="gray")
+    if picture.format.name != "yuv420p":  # one range of luma for all, whatever the source's
+        picture = picture.reformat(format="yuv420p")
     plane = picture.planes[0]
     rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
     return rows[:, : plane.width]
