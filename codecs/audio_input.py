@@ -264,9 +264,9 @@ def frame_to_float(frame: av.AudioFrame) -> Samples:
     if len(array) != frame.samples:
         raise CodecError(f"an audio frame of {frame.samples} samples holds {len(array)}")
     if array.dtype == np.uint8:
-        return ((array.astype(np.float32) - 128.0) / 128.0).astype(np.float32)
+        return np.asarray((array.astype(np.float32) - 128.0) / 128.0, dtype=np.float32)
     if array.dtype == np.int64:
-        return (array / 9223372036854775808.0).astype(np.float32)
+        return np.asarray(array / 9223372036854775808.0, dtype=np.float32)
     return to_float(array, channels, "interleaved")
 
 
@@ -276,5 +276,5 @@ def mix_to(sound: Samples, channels: int) -> Samples:
     if have == channels:
         return sound
     if channels == 1:
-        return sound.mean(axis=1, keepdims=True, dtype=np.float32)
+        return np.asarray(sound.mean(axis=1, keepdims=True), dtype=np.float32)
     return np.repeat(sound, 2, axis=1) if have == 1 else np.ascontiguousarray(sound[:, :2])

@@ -15,6 +15,7 @@ import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 from numpy.typing import NDArray
 
+from .audio_input import frame_to_float
 from .errors import CodecError
 
 Samples = NDArray[np.float32]
@@ -52,8 +53,8 @@ class FallbackEncoder:
     def _opened(self) -> AudioCodecContext:
         context = av.CodecContext.create("libopus", "w")
         context.sample_rate = 48_000
-        context.format = "flt"  # type: ignore[assignment]  # the setter takes a name
-        context.layout = self._layout  # type: ignore[assignment]  # the setter takes a name
+        context.format = "flt"
+        context.layout = self._layout
         context.bit_rate = self._bitrate
         context.options = self._options
         context.time_base = Fraction(1, 48_000)
@@ -95,7 +96,7 @@ class FallbackDecoder:
     def _opened(self) -> AudioCodecContext:
         context = av.CodecContext.create("libopus", "r")
         context.sample_rate = 48_000
-        context.layout = "stereo" if self._channels == 2 else "mono"  # type: ignore[assignment]
+        context.layout = "stereo" if self._channels == 2 else "mono"
         return context
 
     def decode(self, payload: bytes) -> Samples:
@@ -105,18 +106,9 @@ class FallbackDecoder:
         except (av.error.FFmpegError, EOFError) as problem:
             self._context = self._opened()
             raise CodecError(f"PyAV's Opus decoder refused a packet: {problem}") from problem
-        parts = []
-        for frame in frames:
-            data = frame.to_ndarray()
-            if frame.format.is_planar:
-                data = data.T
-            parts.append(data.reshape(-1, self._channels))
-        if not parts:
+        if not frames:
             raise CodecError("PyAV's Opus decoder gave nothing for a packet")
-        sound = np.concatenate(parts)
-        if sound.dtype == np.int16:
-            return (sound / 32768.0).astype(np.float32)
-        return sound.astype(np.float32)
+        return np.concatenate([frame_to_float(frame) for frame in frames])
 
     def conceal(self, n_samples: int) -> Samples:
         """Silence of the right length."""

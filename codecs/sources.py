@@ -18,20 +18,21 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self, cast
 
 import av
 import av.error
+import av.filter
 from av.audio.stream import AudioStream
 from av.codec.context import ThreadType
 from av.container.input import InputContainer
 from av.packet import Packet
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from .errors import UnsupportedMedia
@@ -172,7 +173,7 @@ class MediaSource:
             container.close()
             self._container = None
             raise UnsupportedMedia(f"{self.spec} holds no pictures and no sound")
-        start = container.start_time
+        start = cast("int | None", container.start_time)  # None for some devices and filters
         self._origin = None if start is None else start / av.time_base
         self._described: dict[int, SourceStream] = {}
         self._pictures: dict[int, PictureStamps] = {}
@@ -188,7 +189,7 @@ class MediaSource:
             else:
                 self._sounds[stream.index] = SoundStamps(self.stamps)
         self._held = dict.fromkeys(self._described, 0)
-        self._packets: Iterator[Packet] = container.demux(found)  # type: ignore[assignment]
+        self._packets = _packets(container, found)
         self._decoded = False
 
     def _ready(self) -> bool:
@@ -211,7 +212,7 @@ class MediaSource:
             for index, count in held.items():
                 self._held[index] = self._held.get(index, 0) + count
 
-    def _decode(self, packet: Packet) -> None:
+    def _decode(self, packet: Packet[Any]) -> None:
         try:
             frames = packet.decode()
         except (av.error.FFmpegError, EOFError):
@@ -286,7 +287,7 @@ def turned(
         last = graph.add_buffer(
             width=key[0],
             height=key[1],
-            format=key[2],
+            format=av.VideoFormat(key[2], key[0], key[1]),
             time_base=frame.time_base or Fraction(1, 90_000),
         )
         for step in steps[key[3]]:
@@ -344,11 +345,24 @@ def _open(spec: str) -> InputContainer:
 def _usable_streams(container: InputContainer) -> list[VideoStream | AudioStream]:
     """Streams of pictures and sound with a decoder; cover art is none."""
     found: list[VideoStream | AudioStream] = []
-    for stream in (*container.streams.video, *container.streams.audio):
-        if stream.disposition & Disposition.attached_pic or stream.codec_context is None:
-            continue
-        found.append(stream)
+    found.extend(
+        stream
+        for stream in container.streams.video
+        if not stream.disposition & Disposition.attached_pic and _decodable(stream)
+    )
+    found.extend(stream for stream in container.streams.audio if _decodable(stream))
     return found
+
+
+def _decodable(stream: Stream) -> bool:
+    # The type stubs say it always has a context; without a decoder it has none.
+    return getattr(stream, "codec_context", None) is not None
+
+
+def _packets(
+    container: InputContainer, streams: list[VideoStream | AudioStream]
+) -> Generator[Packet[Any], None, None]:
+    yield from container.demux(streams)
 
 
 def _describe(stream: VideoStream | AudioStream) -> SourceStream:

@@ -22,12 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import av
 import av.error
+import av.filter
 from av.codec.context import Flags, ThreadType
-from av.sidedata.sidedata import SideData
+from av.sidedata.sidedata import SideData, SideDataContainer
 from av.sidedata.sidedata import Type as SideDataType
 from av.video.codeccontext import VideoCodecContext
 
@@ -165,9 +166,7 @@ class VideoEncoder:
             graph.vpush(coded)
             aimed = graph.vpull()
             blocks = quality_blocks(regions, coded.width, coded.height)
-            _overwrite(
-                aimed.side_data[SideDataType.REGIONS_OF_INTEREST], pack_blocks(blocks, SLOTS)
-            )
+            _overwrite(_regions_of(aimed), pack_blocks(blocks, SLOTS))
             aimed.pict_type = _KEY if keyframe else 0
             aimed.pts = self._count
             aimed.time_base = context.time_base
@@ -277,6 +276,11 @@ def without_sei(payload: bytes) -> bytes:
     return b"".join(b"\0\0\0\1" + unit for unit in kept)
 
 
+def _regions_of(frame: av.VideoFrame) -> SideData:
+    container = cast("SideDataContainer", frame.side_data)  # the type stub knows one entry only
+    return container[SideDataType.REGIONS_OF_INTEREST]
+
+
 def _overwrite(target: SideData, data: bytes) -> None:
     """Write into a frame's side data, which PyAV itself only reads."""
     if target.buffer_size != len(data):
@@ -292,7 +296,10 @@ def _aiming_graph(width: int, height: int) -> av.filter.Graph:
     """
     graph = av.filter.Graph()
     source = graph.add_buffer(
-        width=width, height=height, format="yuv420p", time_base=Fraction(1, 30)
+        width=width,
+        height=height,
+        format=av.VideoFormat("yuv420p", width, height),
+        time_base=Fraction(1, 30),
     )
     chain = [source, *(graph.add("addroi", "0:0:16:16:0") for _ in range(SLOTS))]
     chain.append(graph.add("buffersink"))

@@ -107,7 +107,8 @@ class CodecWorker:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            result, problem = None, None
+            result: object = None
+            problem: BaseException | None = None
             if self._closed:
                 problem = CodecError(f"the codec worker {self.name!r} was closed")
             elif not job.done.cancelled():
