@@ -60,12 +60,16 @@ class FairClock:
         share.start = max(share.start, oldest) + n_bytes * share.inverse_weight
         self.virtual = max(self.virtual, share.start)
 
-    def reweigh(self, share: Share, weight: float) -> None:
-        """Give a flow a new weight (> 0), keeping the bytes it is owed."""
-        owed_bytes = min((self.virtual - share.start) * share.weight, float(MAX_OWED_BYTES))
-        share.weight = weight
-        share.inverse_weight = 1.0 / weight
-        share.start = self.virtual - owed_bytes * share.inverse_weight
+    def reweigh_all(self, shares: Sequence[Share], weights: Sequence[float]) -> None:
+        """Give flows new weights (> 0), each keeping the bytes it is owed."""
+        virtual = self.virtual
+        for share, weight in zip(shares, weights, strict=True):
+            if weight != share.weight:
+                owed_bytes = (virtual - share.start) * share.weight
+                owed_bytes = min(owed_bytes, MAX_OWED_BYTES)
+                share.weight = weight
+                share.inverse_weight = inverse = 1.0 / weight
+                share.start = virtual - owed_bytes * inverse
 
 
 def with_floors(weights: Sequence[float], floor_share: float) -> list[float]:

@@ -39,7 +39,9 @@ def weight(importance: float) -> float:
     a step of 0.1 is worth a factor of 1.52 wherever it happens. A linear map would make the step
     from 0.1 to 0.2 double a share and that from 0.8 to 0.9, where it matters, add an eighth.
     """
-    return math.pow(WEIGHT_RANGE, min(1.0, max(0.0, importance)))
+    if not 0.0 <= importance <= 1.0:
+        importance = 1.0 if importance > 1.0 else 0.0
+    return math.pow(WEIGHT_RANGE, importance)
 
 
 @dataclass(frozen=True, slots=True)

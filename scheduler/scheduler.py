@@ -24,6 +24,9 @@ from .importance import TagStore, weight
 from .triage import Triage
 from .types import MediaObject, ObjectId, Sent, Shed, ShedReason, Tag
 
+IMPORTANCE_STEP = 0.001
+"""A decay of less than this waits for the next tick: it would move a weight by 0.4 %."""
+
 TICK_S = 0.001
 """Weights older than this are refreshed before a pick, should ticks not be running."""
 
@@ -201,9 +204,8 @@ class Scheduler:
         """Let weights follow the tags and shed what can no longer make it."""
         self._refresh(now)
         self._triage.freshen(self._flows, self._active, now)
-        for flow in list(self._active.values()):
-            if self._triage.is_due(flow, now):
-                self._review(flow, now)
+        for flow in self._triage.due(self._active.values(), now):
+            self._review(flow, now)
 
     def is_busy(self, *, now: float) -> bool:
         """Whether ticks are needed: something is queued, or a tag is decaying."""
@@ -358,15 +360,13 @@ class Scheduler:
         for flow in self._flows.values():
             if everything or tags.changing_until(flow.track) > self._refreshed:
                 fused = tags.importance(flow.track, now=now, base=flow.base, layer=flow.layer)
-                if fused != flow.importance:
+                if everything or not -IMPORTANCE_STEP < fused - flow.importance < IMPORTANCE_STEP:
                     flow.importance = fused
                     changed = True
         if changed:
             raw = [weight(flow.importance) for flow in self._flows.values()]
             floored = with_floors(raw, self.settings.floor_share)
-            for flow, value in zip(self._flows.values(), floored, strict=True):
-                if value != flow.share.weight:
-                    self._clock.reweigh(flow.share, value)
+            self._clock.reweigh_all([flow.share for flow in self._flows.values()], floored)
         if self._stale_weights:
             self._triage.weights_moved()
         self._stale_weights = False

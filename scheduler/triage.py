@@ -14,7 +14,7 @@ an object could first become hopeless if nothing moved, and the flow is left alo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .flow import Flow
 from .types import MediaObject, ShedReason
@@ -91,13 +91,16 @@ class Triage:
             flow.review_at, flow.reviewed_rate = math.inf, flow.available
         flow.review_at = min(flow.review_at, self._due(flow, obj, flow.queue.total_bytes))
 
-    def is_due(self, flow: Flow, now: float) -> bool:
-        """Whether some object of a flow may have become hopeless or expired."""
-        return (
-            now + self.one_way_delay > flow.review_at
+    def due(self, flows: Iterable[Flow], now: float) -> list[Flow]:
+        """The flows of which some object may have become hopeless or expired."""
+        arrival = now + self.one_way_delay
+        return [
+            flow
+            for flow in flows
+            if arrival > flow.review_at
             or flow.available < flow.reviewed_rate * RATE_TOLERANCE
             or flow.reviewed_rate == 0.0 < flow.available  # the link's rate has become known
-        )
+        ]
 
     def review(self, flow: Flow, now: float) -> list[tuple[MediaObject, ShedReason]]:
         """What to give up of a flow, in order of deadlines; sets when to look again.

@@ -182,10 +182,10 @@ def test_floors_hold_exactly_and_keep_the_order(weights: list[float], floor_shar
 def test_what_a_flow_is_owed_is_kept_in_bytes_and_bounded() -> None:
     clock, waiting, busy = FairClock(), Share(), Share()
     clock.charge(busy, 600)
-    clock.reweigh(waiting, 8.0)
+    clock.reweigh_all([waiting], [8.0])
     assert (clock.virtual - waiting.start) * waiting.weight == pytest.approx(600)
     clock.charge(busy, 100_000)
-    clock.reweigh(waiting, 2.0)
+    clock.reweigh_all([waiting], [2.0])
     assert (clock.virtual - waiting.start) * waiting.weight == pytest.approx(MAX_OWED_BYTES)
     waiting.lapsed = True
     clock.charge(busy, 100_000)

@@ -27,8 +27,8 @@ def loaded(flows: int) -> Scheduler:
             obj = MediaObject(ObjectId(flow, 0, index), bytes(100_000), 0.0, 1e6 + index)
             scheduler.enqueue(obj, now=0.0)
         scope = Scope(f"t{flow}", region=Region.around(0.5, 0.5, 0.1))
-        scheduler.tag(Tag("gaze", 0.9, 0.0, 1e3, scope), now=0.0)
-        scheduler.tag(Tag("speech", 0.7, 0.0, 1e3, Scope(f"t{flow}")), now=0.0)
+        scheduler.tag(Tag("gaze", 0.9, 0.0, 0.3, scope), now=0.0)
+        scheduler.tag(Tag("speech", 0.7, 0.0, 0.2, Scope(f"t{flow}")), now=0.0)
         scheduler.tag(Tag("hint", 0.2, 0.0, float("inf"), Scope(f"t{flow}")), now=0.0)
     return scheduler
 
