@@ -87,7 +87,8 @@ def quality_blocks(
     strongest = ranked[0][1]
     outside = BACKGROUND * strongest
     blocks = [
-        QualityBlock(*box, offset=outside + (MAX_INSIDE - outside) * worth) for box, worth in ranked
+        QualityBlock(*box, offset=outside * (1 - worth) + MAX_INSIDE * worth)
+        for box, worth in ranked
     ]
     blocks.append(QualityBlock(0, 0, width, height, outside))
     return blocks

@@ -57,6 +57,7 @@ class PictureStamps:
         following = last + self.nominal
         if time is None:
             self.counts.restamped += 1
+            self._backward = 0
             self._last = following
             return following
         shifted = time + self._offset

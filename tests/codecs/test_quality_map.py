@@ -1,0 +1,122 @@
+"""From regions to blocks: cut, grown outward, bounded, fading."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limen.codecs.quality_map import (
+    BACKGROUND,
+    BLOCK,
+    MAX_INSIDE,
+    MAX_REGIONS,
+    SLOTS,
+    QualityBlock,
+    pack_blocks,
+    quality_blocks,
+)
+from limen.scheduler.types import Region, Scope, Tag
+
+numbers = st.floats(-3, 3)
+sides = st.floats(0, 3)
+regions = st.builds(Region, numbers, numbers, sides, sides)
+values = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(
+    st.lists(st.tuples(regions, values), max_size=30), st.integers(16, 2000), st.integers(16, 2000)
+)
+def test_b49_whatever_the_regions_blocks_stay_inside_and_bounded(
+    aimed: list[tuple[Region, float]], width: int, height: int
+) -> None:
+    blocks = quality_blocks(aimed, width, height)
+    assert len(blocks) <= SLOTS
+    for block in blocks:
+        assert 0 <= block.left < block.right <= width
+        assert 0 <= block.top < block.bottom <= height
+        assert block.left % BLOCK == 0
+        assert block.top % BLOCK == 0
+        assert MAX_INSIDE <= block.offset <= BACKGROUND
+    if blocks:
+        assert blocks[-1] == QualityBlock(0, 0, width, height, blocks[-1].offset)
+        assert blocks[-1].offset > 0
+    assert len(pack_blocks(blocks, SLOTS)) == 28 * SLOTS
+
+
+@given(regions, st.integers(16, 2000), st.integers(16, 2000))
+def test_b49_a_block_covers_its_region_and_no_more_than_the_grid_needs(
+    region: Region, width: int, height: int
+) -> None:
+    blocks = quality_blocks([(region, 1.0)], width, height)
+    cut = region.clipped()
+    if cut is None:
+        assert blocks == []
+        return
+    block = blocks[0]
+    left, top = cut.x * width, cut.y * height
+    right, bottom = (cut.x + cut.width) * width, (cut.y + cut.height) * height
+    slack = 1e-6
+    assert left - BLOCK - slack < block.left <= left + slack
+    assert top - BLOCK - slack < block.top <= top + slack
+    assert right - slack <= block.right < right + BLOCK + slack
+    assert bottom - slack <= block.bottom < bottom + BLOCK + slack
+
+
+def test_b49_the_named_regions() -> None:
+    def box(x: float, y: float, w: float, h: float) -> tuple[int, int, int, int] | None:
+        found = quality_blocks([(Region(x / 320, y / 240, w / 320, h / 240), 1.0)], 320, 240)
+        return (found[0].left, found[0].top, found[0].right, found[0].bottom) if found else None
+
+    assert box(3, 5, 151, 113) == (0, 0, 160, 128)
+    assert box(-40, -40, 200, 160) == (0, 0, 160, 128)
+    assert box(300, 200, 160, 120) == (288, 192, 320, 240)
+    assert box(400, 300, 50, 50) is None
+    assert box(10, 10, 0, 0) is None
+    assert box(100, 100, 7, 7) == (96, 96, 112, 112)
+
+
+@pytest.mark.parametrize("value", [math.nan, -1.0, 0.0, 0.049])
+def test_what_is_worth_nothing_is_not_aimed_at(value: float) -> None:
+    assert quality_blocks([(Region.around(0.5, 0.5, 0.1), value)], 320, 240) == []
+
+
+def test_a_value_beyond_its_range_counts_as_full() -> None:
+    region = Region.around(0.5, 0.5, 0.1)
+    assert quality_blocks([(region, 7.0)], 320, 240) == quality_blocks([(region, 1.0)], 320, 240)
+
+
+def test_b49_a_stale_gaze_fades_to_none() -> None:
+    tag = Tag("gaze", 0.9, 10.0, 0.1, Scope("face", region=Region.around(0.5, 0.5, 0.1)))
+    assert tag.scope.region is not None
+    strengths = []
+    for age in (0.0, 0.1, 0.2, 0.3, 0.5):
+        blocks = quality_blocks([(tag.scope.region, tag.value_at(10.0 + age))], 320, 240)
+        strengths.append(-blocks[0].offset if blocks else 0.0)
+    assert strengths == sorted(strengths, reverse=True)
+    assert strengths[0] > 0.14
+    assert strengths[-1] == 0.0
+
+
+def test_the_order_of_regions_does_not_matter_and_the_strongest_come_first() -> None:
+    rng = random.Random(1)
+    many = [(Region.around(rng.random(), rng.random(), 0.05), rng.random()) for _ in range(40)]
+    first = quality_blocks(many, 640, 360)
+    rng.shuffle(many)
+    assert quality_blocks(many, 640, 360) == first
+    assert len(first) == MAX_REGIONS + 1
+    assert [b.offset for b in first] == sorted(b.offset for b in first)
+
+
+def test_the_packed_array_has_the_layout_of_ffmpeg_and_its_room_is_bounded() -> None:
+    packed = pack_blocks([QualityBlock(16, 32, 48, 64, -0.125)], 2)
+    fields = [
+        int.from_bytes(packed[k : k + 4], sys.byteorder, signed=True) for k in range(0, 56, 4)
+    ]
+    assert fields == [28, 32, 64, 16, 48, -125, 1000, 28, 0, 0, 0, 0, 0, 1]
+    with pytest.raises(ValueError, match="slots"):
+        pack_blocks([QualityBlock(0, 0, 16, 16, 0.0)] * 3, 2)
