@@ -57,9 +57,7 @@ def generate_media(folder: str | Path, *, seed: int = 1, seconds: float = 20.0) 
         raise ValueError(f"generated media last 1 to 600 s, got {seconds!r}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    media = GeneratedMedia(
-        folder / "face_generated.mp4", folder / "voices_generated.wav", folder / "voices.rttm"
-    )
+    media = generated_paths(folder)
     turns = make_turns(seed=seed, seconds=seconds)
     voices = _speak(turns, seed=seed, seconds=seconds)
     with wave.open(str(media.voices), "wb") as sink:
@@ -68,8 +66,15 @@ def generate_media(folder: str | Path, *, seed: int = 1, seconds: float = 20.0) 
         sink.setframerate(SAMPLE_RATE)
         sink.writeframes((np.clip(voices, -1.0, 1.0) * 32767).astype("<i2").tobytes())
     _write_video(media.face, _draw(voices, seed=seed, seconds=seconds))
-    write_rttm(media.turns, turns, recording=media.voices.stem)  # last: its presence says complete
+    write_rttm(media.turns, turns, recording=media.voices.stem)
     return media
+
+
+def generated_paths(folder: Path) -> GeneratedMedia:
+    """Where `generate_media` puts its files in a folder."""
+    return GeneratedMedia(
+        folder / "face_generated.mp4", folder / "voices_generated.wav", folder / "voices.rttm"
+    )
 
 
 def make_turns(*, seed: int, seconds: float) -> list[Turn]:

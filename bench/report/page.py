@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -141,7 +140,8 @@ Seed {data.seed}. Both runs had the same link, media and seed, one after the oth
 <div class="cards">{_cards(data)}</div>
 <h2>The figures</h2>
 {_table(data)}
-<p class="caption">Delays run from capture to complete at the receiver. The last column is
+<p class="caption">Delays run from capture to complete at the receiver, both read
+from one monotonic clock. The last column is
 {e(last.name)} divided by {e(first.name)}: below 1 is less. Green is better, red is worse.
 † Objects that never came weigh on this figure. They count as lasting to the end of the run, so that
 giving up never looks faster than delivering late.</p>
@@ -220,7 +220,7 @@ def _table(data: ReportData) -> str:
     ) -> None:
         cells = "".join(
             f"<td>{_cell(value, unit)}{mark}</td>"
-            for value, mark in itertools.zip_longest(values, marks, fillvalue="")
+            for value, mark in zip(values, marks or [""] * len(values), strict=True)
         )
         base, other = values[0], values[-1]
         text, mark = "–", ""

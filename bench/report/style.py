@@ -22,7 +22,7 @@ TRACK_COLOURS = ("#2f7f86", "#8a5aa8", "#b58a1b", "#6b7d8f", "#a14f4f", "#4f7f3f
 RATE_FILL = "#e9edf1"
 RATE_LINE = "#9aa7b4"
 TEXT = "#22303c"
-RC = {
+RC: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11.0,
     "axes.titlesize": 12.0,
