@@ -36,7 +36,7 @@ from ..scheduler.types import Region
 from .errors import CodecError
 from .pictures import Picture, as_frame, cut_to, to_even_yuv
 from .quality_map import SLOTS, pack_blocks, quality_blocks
-from .video_rate import HEADROOM, KEYFRAME_BOOST, FrameBudget
+from .video_rate import KEYFRAME_BOOST, MAX_TRIM, FrameBudget
 
 MIN_BITRATE_BPS = 20_000
 """Bits a second: x264 takes whole kbit/s and needs some for headers."""
@@ -190,7 +190,7 @@ class VideoEncoder:
         width, height, colorspace, color_range = shape
         settings = self.settings
         fps = Fraction(settings.fps).limit_denominator(1001)
-        ceiling = round(settings.max_bitrate_bps * HEADROOM * KEYFRAME_BOOST * 1.2)
+        ceiling = round(settings.max_bitrate_bps * MAX_TRIM * KEYFRAME_BOOST)
         context = av.CodecContext.create("libx264", "w")
         context.width, context.height, context.pix_fmt = width, height, "yuv420p"
         context.framerate, context.time_base = fps, 1 / fps

@@ -16,9 +16,9 @@ HEADROOM = 1.14
 """What x264 leaves unused of a one-frame buffer, measured."""
 _GAIN = 0.08
 """Share of a frame of debt that is paid with each frame."""
-_LOW, _HIGH = 0.75, 1.2
-"""Bounds of the trim; with the buffer's own 10 % the largest frame stays below 1.3 × the mean."""
-_MAX_DEBT = 4.0
+MIN_TRIM, MAX_TRIM = 0.75, 1.35
+"""Bounds of the trim. Small pictures (176×144) need the upper one, larger ones stay below 1.2."""
+_MAX_DEBT = 2.5
 """Frames: an easy scene saves up no more than this, a hard one owes no more."""
 KEYFRAME_BOOST = 1.6
 """Budget of a keyframe against the mean: its picture has to be built from nothing."""
@@ -58,7 +58,7 @@ class FrameBudget:
 
     def rate_for(self, *, keyframe: bool) -> float:
         """The rate to set for the next frame, as if there were the opened number a second."""
-        trim = min(max(HEADROOM - _GAIN * self._debt, _LOW), _HIGH)
+        trim = min(max(HEADROOM - _GAIN * self._debt, MIN_TRIM), MAX_TRIM)
         boost = KEYFRAME_BOOST if keyframe else 1.0
         return self.frame_bits * self._opened_fps * trim * boost
 

@@ -120,3 +120,13 @@ def test_the_packed_array_has_the_layout_of_ffmpeg_and_its_room_is_bounded() -> 
     assert fields == [28, 32, 64, 16, 48, -125, 1000, 28, 0, 0, 0, 0, 0, 1]
     with pytest.raises(ValueError, match="slots"):
         pack_blocks([QualityBlock(0, 0, 16, 16, 0.0)] * 3, 2)
+
+
+def test_large_regions_are_raised_less_so_that_the_background_does_not_starve() -> None:
+    def offset(radius: float) -> float:
+        return quality_blocks([(Region.around(0.5, 0.5, radius), 1.0)], 640, 360)[0].offset
+
+    assert offset(0.1) == pytest.approx(MAX_INSIDE)
+    strengths = [-offset(radius) for radius in (0.1, 0.2, 0.3, 0.5)]
+    assert strengths == sorted(strengths, reverse=True)
+    assert strengths[-1] < 0.06
