@@ -91,6 +91,19 @@ def test_a_limit_in_time_follows_the_rate() -> None:
         assert accepted == pytest.approx(0.2 * rate / 8 / 500, abs=1)
 
 
+def test_in_an_outage_the_rate_before_it_sets_the_limit() -> None:
+    steps = (RateStep(0.0, 1e6), RateStep(1.0, 0.0), RateStep(2.0, 8e6))
+    spec = LinkSpec(steps=steps, queue_seconds=0.2)
+    assert [spec.limit_bytes(t) for t in (0.5, 1.5, 2.5)] == [25_000, 25_000, 200_000]
+
+
+def test_an_empty_queue_takes_a_packet_larger_than_its_limit() -> None:
+    link = LinkModel[bytes](steady(8000.0, queue_bytes=100))
+    assert link.push(bytes(500), now=0.0)
+    assert not link.push(b"x", now=0.1)
+    assert link.push(bytes(500), now=0.6)
+
+
 def test_offered_packets_are_all_accounted_for() -> None:
     link = LinkModel[int](steady(1e6, queue_seconds=0.1, loss=RandomLoss(0.1)))
     for index in range(2000):
@@ -189,12 +202,13 @@ def test_histogram_quantiles_round_up_by_at_most_a_bin() -> None:
     assert histogram.quantile(1.0) == pytest.approx(0.1)
 
 
-def test_series_stay_bounded_and_keep_the_peak() -> None:
+@pytest.mark.parametrize("peak", [0, 1, 777, 6789, 9999])
+def test_series_stay_bounded_and_keep_the_peak(peak: int) -> None:
     series = PeakSeries(limit=64)
     for index in range(10_000):
-        series.add(index, 99.0 if index == 6789 else index % 7)
+        series.add(index, 99.0 if index == peak else index % 7)
     assert len(series.points) <= 64
-    assert (6789, 99.0) in series.points
+    assert (peak, 99.0) in series.points
     times = [time for time, _ in series.points]
     assert times == sorted(times)
 
