@@ -85,7 +85,7 @@ class ArrivalModel:
 
     @property
     def typical_peak(self) -> float:
-        """Seconds above the floor: the median half-second peak, what is usual on this path."""
+        """Seconds above the floor: the median half-second peak, long or short term: what is usual here."""
         return self._typical
 
     @property
@@ -171,13 +171,12 @@ class ArrivalModel:
         peaks = [b.highest + skew * (now - b.start) for b in blocks]
         recent = sorted(peaks[-_RECENT:], reverse=True)
         peaks.sort()
-        regular = peaks[min(len(peaks) - 1, int(len(peaks) * self._quantile))]
-        if len(peaks) >= _PEAKS // 2 or len(peaks) < 3:
-            pass
-        else:  # too few peaks for a quantile: all but the one worst
-            regular = peaks[-2]
+        # While there are few peaks: all but the worst one.
+        rank = min(int(len(peaks) * self._quantile), max(0, len(peaks) - 2))
+        regular = peaks[rank]
         cover = max(regular, recent[min(1, len(recent) - 1)]) - self._floor
-        self._typical = max(0.0, peaks[len(peaks) // 2] - self._floor)
+        usual = max(peaks[len(peaks) // 2], recent[len(recent) // 2])
+        self._typical = max(0.0, usual - self._floor)
         self._cover = max(0.0, cover, self._recalled(recent[0] - self._floor, now))
 
     def _recalled(self, worst: float, now: float) -> float:

@@ -118,10 +118,13 @@ class PlayoutClock:
         correction = 0.0 if state is None else state.correction
         offset = at - captured + correction
         stale = at - self._offset_time > _STALE
-        if self._offset is None or stale or abs(offset - self._offset) > _SOUND_BEHIND:
+        change = 0.0 if self._offset is None else offset - self._offset
+        if abs(change) > _JUMP and not stale:
+            return  # sound from before a jump of the stamps is still being played
+        if self._offset is None or stale or abs(change) > _SOUND_BEHIND:
             self._offset = offset
         else:
-            self._offset += _SMOOTH * (offset - self._offset)
+            self._offset += _SMOOTH * change
         self._offset_time = at
         self._now = max(self._now, at)
 

@@ -36,6 +36,8 @@ _OUTAGE = 0.02
 """Seconds beyond the usual spread from which a missing object announces an outage."""
 _MAX_WAIT_BLOCKS = 25
 """Half a second: refilling after an underrun never takes longer."""
+_LEAST_SPARE = 0.001
+"""Seconds of hysteresis on a perfect link: keeps the delay there within a block and 5 ms."""
 _EPS = 1e-6
 
 
@@ -156,10 +158,12 @@ class Filler:
         if not self._begun and self._next is not None:
             self._begun = True
             self._end = self._held[self._next].start
+            self._duration = self._held[self._next].arrival.duration
         excess = self._excess(due)
         if excess > self._settings.max_excess:
             excess = self._shed(excess)
-        self.current = due - (self._end - len(self._queue) / RATE) - self._duration - floor
+        head = self._end - len(self._queue) / RATE
+        self.current = due - head - max(self._duration, PERIOD) - floor
         while len(self._queue) < BLOCK:
             self._step(due)
         stretched = self._pace(due, excess, usual)
@@ -187,7 +191,8 @@ class Filler:
         free = rounded - short
         if slack < 0.0:
             return free - math.ceil(-slack / grain - _EPS) * grain
-        return free + max(0.0, math.floor((slack - self._settings.hysteresis) / grain)) * grain
+        spare = min(self._settings.hysteresis, _LEAST_SPARE + self._target / 4)
+        return free + max(0.0, math.floor((slack - spare) / grain)) * grain
 
     def _shed(self, excess: float) -> float:
         """Drop the oldest objects of a backlog that is too long to be caught up with."""
@@ -267,6 +272,9 @@ class Filler:
             self.counts.underruns += 1
         self._dry = 0.0
         if not late and not silent:
+            # What was made up stands for the first of the missing ones.
+            left = round(max(0.0, -behind) / first.arrival.duration)
+            self._lose_until(first.arrival.sequence - left)
             return
         if late or contiguous or first.start - self._end < PERIOD:
             self._anchor(first, due)

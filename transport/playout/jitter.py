@@ -55,7 +55,7 @@ class JitterSettings:
     margin: float = 0.002
     """Added to the measured spread, for timer lateness and the rounding of stamps."""
     hysteresis: float = 0.006
-    """Delay is given up only when the spread plus this still fits: keeps it from fluttering."""
+    """Delay is given up only when the target plus this (less for small targets) still fits."""
     quantile: float = 0.9
     """Share of half-second peaks covered (0.5 to 1): lower is less delay and more damage."""
     max_excess: float = 0.25
@@ -101,7 +101,10 @@ class PlayedAudio:
 
 
 class PlayoutDelay(NamedTuple):
-    """Seconds an object waits between its arrival over the fastest path and its first sample."""
+    """Seconds that objects wait between arriving over the fastest path and being played.
+
+    Counted from when a whole block could have been played, for objects shorter than one.
+    """
 
     target: float
     current: float
@@ -198,7 +201,9 @@ class JitterBuffer:
             return False
         self._filler.hold(Held(arrival, placed.end, placed.offset))
         if self._grid.next is None:
-            self._grid.start(now + self._settings.start_delay)
+            # Objects shorter than a block: the first block needs several of them.
+            rest = max(0.0, PERIOD - arrival.duration)
+            self._grid.start(now + rest + self._settings.start_delay)
         return True
 
     def _observe(self, end: float, floor: float | None, now: float) -> None:
