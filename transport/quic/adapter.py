@@ -1,0 +1,399 @@
+"""The one place that reaches into aioquic.
+
+aioquic buffers whatever it is handed and serves streams in an arbitrary order; media that sits
+in those buffers can no longer be reweighed. So this adapter turns the direction around: once per
+packet, at the moment aioquic is about to fill it, it asks a `PacketSource` for exactly the bytes
+that fit. Nothing unsent stays inside QUIC.
+
+aioquic offers no hook for that, nor for an own congestion controller's pacing, receive times or
+the peer's limits, so the names it does not promise are used here and nowhere else; the version
+is pinned exactly, and `tests/transport/test_adapter.py` covers each name so that an upgrade
+that moves one fails loudly. `check_aioquic` refuses to run on another version.
+
+Contract: call `connect` (client) or feed `receive_datagram`; after every call that can change
+something, drain `next_event` until None, then call `pump` and send what it returns, then re-arm
+a timer for `next_timeout`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from aioquic.buffer import size_uint_var
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.congestion.base import QuicCongestionControl
+from aioquic.quic.connection import Limit, QuicConnection, QuicConnectionState
+from aioquic.quic.packet_builder import QuicPacketBuilder, QuicSentPacket
+from aioquic.quic.recovery import QuicPacketSpace
+from aioquic.tls import Epoch
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from ..congestion.base import Controller
+
+AIOQUIC_VERSION = "1.7.2"
+STREAM_CREDIT = 1024
+"""Unidirectional streams granted to the peer at once. aioquic's 128, returned one per finished
+stream, caps a peer at 128 objects per round trip; 1024 is 80 objects/s over a 12 s outage, and
+some 3 MB of state when a hostile peer leaves all of them open."""
+RECEIVE_WINDOW = 8_000_000
+"""Bytes a peer may have sent that the session has not taken over yet. aioquic doubles its window
+whatever is consumed, which lets a peer that never finishes its streams fill the memory."""
+DATAGRAM_OVERHEAD = 30
+"""Short header, AEAD tag and DATAGRAM frame header: a payload above `max_datagram_size − 30`
+would never be sent and would block all later ones (measured on aioquic 1.7.2)."""
+PROMPT_ACK = 0.001
+LAZY_ACK = 0.02
+"""Seconds an acknowledgement may wait (the peer assumes up to 25 ms). An end that only gets
+reports and probes need not answer each: on a slow link those answers displace media."""
+STREAM_RECENCY = 0.2
+"""Seconds after which incoming stream data counts as over."""
+STREAM_FRAME_OVERHEAD = 3
+"""Type and two-byte length of a STREAM frame; the stream ID and offset come on top."""
+
+
+class PacketSource(Protocol):
+    """Who fills packets at the last moment."""
+
+    def fill(self, packet: PacketRoom, *, now: float) -> None:
+        """Write what should leave next into `packet`; writing nothing is fine."""
+
+
+def check_aioquic() -> None:
+    """Raise RuntimeError unless the pinned aioquic is installed."""
+    found = importlib.metadata.version("aioquic")
+    if found != AIOQUIC_VERSION:
+        raise RuntimeError(
+            f"limen needs aioquic {AIOQUIC_VERSION} exactly (it uses names aioquic does not "
+            f"promise), found {found}: pip install 'aioquic=={AIOQUIC_VERSION}'"
+        )
+
+
+class PacketRoom:
+    """What is left of one packet under construction, and the means to fill it."""
+
+    def __init__(self, quic: MediaQuic, room: int, shortened: bool) -> None:
+        self._quic = quic
+        self.room = room
+        """Bytes of frames that still fit."""
+        self.shortened = shortened
+        """True when the congestion window, not the packet size, is what limits `room`."""
+
+    def stream_room(self, stream_id: int | None, offset: int) -> int:
+        """Payload bytes a STREAM frame at `offset` can carry here; None: a stream not yet open.
+
+        Zero when the peer's stream or flow-control credit is used up.
+        """
+        quic = self._quic
+        if stream_id is None:
+            if not quic.can_open_stream():
+                return 0
+            stream_id, credit = quic.get_next_available_stream_id(True), quic.new_stream_credit
+        else:
+            credit = quic.stream_credit(stream_id)
+        overhead = STREAM_FRAME_OVERHEAD + size_uint_var(stream_id)
+        overhead += size_uint_var(offset) if offset else 0
+        return max(0, min(self.room - overhead, credit - offset, quic.connection_credit()))
+
+    def write_stream(self, stream_id: int | None, offset: int, data: bytes, *, fin: bool) -> int:
+        """Put `data` into this packet on a stream (None opens one) and return the stream ID."""
+        if stream_id is None:
+            stream_id = self._quic.get_next_available_stream_id(is_unidirectional=True)
+        self._quic.send_stream_data(stream_id, data, end_stream=fin)
+        overhead = STREAM_FRAME_OVERHEAD + size_uint_var(stream_id)
+        self.room -= len(data) + overhead + (size_uint_var(offset) if offset else 0)
+        return stream_id
+
+    def datagram_fits(self, size: int) -> bool:
+        """True when a DATAGRAM of `size` payload bytes fits here and the peer takes it."""
+        return size <= self._quic.datagram_limit and self.room >= size + 1 + size_uint_var(size)
+
+    def write_datagram(self, data: bytes) -> None:
+        """Put a DATAGRAM frame into this packet; ask `datagram_fits` first."""
+        self._quic.send_datagram_frame(data)
+        self.room -= len(data) + 1 + size_uint_var(len(data))
+
+
+class _ReceiveWindow(Limit):
+    """MAX_DATA that follows what the session has consumed instead of doubling for ever."""
+
+    def __init__(self, template: Limit) -> None:
+        self.consumed = 0
+        super().__init__(frame_type=template.frame_type, name=template.name, value=RECEIVE_WINDOW)
+
+    @property
+    def value(self) -> int:
+        return self._value
+
+    @value.setter
+    def value(self, wanted: int) -> None:
+        if not hasattr(self, "_value"):
+            self._value = wanted
+            return
+        offered = min(wanted, self.consumed + RECEIVE_WINDOW)
+        if offered - self._value > RECEIVE_WINDOW // 4:  # not a frame for every packet
+            self._value = offered
+
+
+class _ControlShim(QuicCongestionControl):
+    """Lets a limen controller stand where aioquic expects one of its own."""
+
+    def __init__(self, controller: Controller, pacer: Pacer) -> None:
+        self.controller = controller
+        self.pacer = pacer
+        self.bytes_in_flight = 0
+
+    @property
+    def congestion_window(self) -> int:  # type: ignore[override]
+        return self.controller.window_bytes
+
+    def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
+        self.bytes_in_flight += packet.sent_bytes
+        if packet.epoch == Epoch.ONE_RTT:
+            self.controller.on_sent(
+                packet.packet_number,
+                packet.sent_bytes,
+                in_flight=self.bytes_in_flight,
+                now=packet.sent_time,
+            )
+
+    def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
+        self.bytes_in_flight -= packet.sent_bytes
+        if packet.epoch == Epoch.ONE_RTT:
+            self.controller.on_acked(packet.packet_number, packet.sent_bytes, now=now)
+
+    def on_packets_expired(self, *, packets: Iterable[QuicSentPacket]) -> None:
+        for packet in packets:
+            self.bytes_in_flight -= packet.sent_bytes
+
+    def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
+        for packet in packets:
+            self.bytes_in_flight -= packet.sent_bytes
+            if packet.epoch == Epoch.ONE_RTT:
+                self.controller.on_lost(packet.packet_number, packet.sent_bytes, now=now)
+
+    def on_persistent_congestion(self) -> None:
+        self.controller.on_persistent_congestion()
+
+    def on_rtt_measurement(self, *, now: float, rtt: float) -> None:
+        self.controller.on_rtt(rtt, now=now)
+
+
+class Pacer:
+    """A token bucket in bytes at the controller's pacing rate (RFC 9002 section 7.7).
+
+    aioquic's own counts packets, whatever their size, and knows no rate but window/RTT. It tells
+    `update_after_send` no size, so the adapter hands it the packet being built.
+    """
+
+    BURST_SECONDS = 0.002
+    """Two ticks' worth: a late tick must not cost rate, a burst must not build a queue."""
+
+    def __init__(self, controller: Controller, packet_size: int) -> None:
+        self._controller = controller
+        self._packet_size = packet_size
+        self._tokens = float(packet_size)
+        self._updated: float | None = None
+        self.builder: QuicPacketBuilder | None = None
+
+    def next_send_time(self, now: float) -> float | None:
+        """None when a packet may leave at `now`, else the time from which one may."""
+        rate = max(self._controller.pacing_bps / 8.0, 1.0)
+        burst = max(self._packet_size, rate * self.BURST_SECONDS)
+        if self._updated is not None:
+            self._tokens = min(burst, self._tokens + max(0.0, now - self._updated) * rate)
+        self._updated = now
+        return None if self._tokens > 0 else now - self._tokens / rate + 1e-6
+
+    def update_after_send(self, now: float) -> None:  # noqa: ARG002 - aioquic's signature
+        """Charge the packet just built, unless it only acknowledges."""
+        builder = self.builder
+        if builder is None:
+            self._tokens -= self._packet_size
+        elif builder._packet is not None and builder._packet.in_flight:
+            self._tokens -= builder._buffer.tell() - builder._packet_start
+
+    def update_rate(self, **_: Any) -> None:
+        """The rate is the controller's; aioquic's window/RTT estimate is not used."""
+
+
+class MediaQuic(QuicConnection):
+    """A QUIC connection that is filled at the last moment and paced by a limen controller."""
+
+    def __init__(
+        self,
+        *,
+        configuration: QuicConfiguration,
+        controller: Controller,
+        source: PacketSource,
+        original_destination_connection_id: bytes | None = None,
+    ) -> None:
+        super().__init__(
+            configuration=configuration,
+            original_destination_connection_id=original_destination_connection_id,
+        )
+        self._source = source
+        self._pump_now = 0.0
+        self._last_stream_data = float("-inf")
+        self._media_pacer = Pacer(controller, configuration.max_datagram_size)
+        self._loss._cc = _ControlShim(controller, self._media_pacer)
+        self._loss._pacer = self._media_pacer
+        self._local_max_streams_uni = Limit(
+            frame_type=self._local_max_streams_uni.frame_type,
+            name=self._local_max_streams_uni.name,
+            value=STREAM_CREDIT,
+        )
+        self._local_max_data = self._window = _ReceiveWindow(self._local_max_data)
+
+    # -- sending
+
+    def pump(self, *, now: float) -> list[tuple[bytes, Any]]:
+        """Everything that may leave at `now`.
+
+        A RESET_STREAM that does not fit ends aioquic's batch early, hence the loop.
+        """
+        self._pump_now = now
+        out: list[tuple[bytes, Any]] = []
+        while batch := self.datagrams_to_send(now):
+            out += batch
+        return out
+
+    def _write_connection_limits(self, builder: QuicPacketBuilder, space: QuicPacketSpace) -> None:
+        super()._write_connection_limits(builder, space)
+        self._media_pacer.builder = builder
+        now = self._pump_now
+        if not self._handshake_complete or self._state is not QuicConnectionState.CONNECTED:
+            return
+        if self._media_pacer.next_send_time(now) is not None:
+            return  # the packet exists only because an ACK is due
+        room = builder.remaining_flight_space - self._queued_inside()
+        if room > 0:
+            shortened = builder.remaining_flight_space < builder.remaining_buffer_space
+            self._source.fill(PacketRoom(self, room, shortened), now=now)
+
+    def _queued_inside(self) -> int:
+        """Bytes aioquic itself will put into this packet: control data and retransmissions."""
+        queued = sum(len(data) + 3 for data in self._datagrams_pending)
+        for stream in self._streams_queue:
+            sender = stream.sender
+            if sender.reset_pending:
+                queued += 12
+            elif not sender.buffer_is_empty and not stream.is_blocked:
+                pending = sender._pending
+                if len(pending) or sender._pending_eof:
+                    queued += sum(r.stop - r.start for r in pending) + 12
+        return queued
+
+    def receive_datagram(self, data: bytes, addr: Any, now: float) -> None:
+        """As aioquic's, with the acknowledgement delay that fits what has been coming in."""
+        recent = now - self._last_stream_data < STREAM_RECENCY
+        self._ack_delay = PROMPT_ACK if recent else LAZY_ACK
+        super().receive_datagram(data, addr, now)
+
+    def note_stream_data(self, *, now: float) -> None:
+        """Stream data came in: its sender repairs losses only as fast as it is acknowledged."""
+        self._last_stream_data = now
+
+    # -- what the peer allows
+
+    @property
+    def datagram_limit(self) -> int:
+        """Largest DATAGRAM payload the peer takes, in bytes; 0 when it takes none (RFC 9221)."""
+        peer = self._remote_max_datagram_frame_size
+        if peer is None:
+            return 0
+        # aioquic's receiver wants length field + payload below its limit, frame type not counted.
+        return max(0, min(peer - 4, self._max_datagram_size - DATAGRAM_OVERHEAD))
+
+    def can_open_stream(self) -> bool:
+        """True when the peer's credit allows one more unidirectional stream."""
+        return self._local_next_stream_id_uni // 4 < self._remote_max_streams_uni
+
+    @property
+    def new_stream_credit(self) -> int:
+        """Bytes a new unidirectional stream may carry before the peer grants more."""
+        return self._remote_max_stream_data_uni
+
+    def stream_credit(self, stream_id: int) -> int:
+        """Highest offset the peer allows on an open stream."""
+        stream = self._streams.get(stream_id)
+        return 0 if stream is None else stream.max_stream_data_remote
+
+    def connection_credit(self) -> int:
+        """Bytes the peer still accepts over all streams."""
+        return max(0, self._remote_max_data - self._remote_max_data_used)
+
+    # -- what became of streams
+
+    def stream_is_open(self, stream_id: int) -> bool:
+        """True while our side of the stream has not been wholly acknowledged or reset."""
+        stream = self._streams.get(stream_id)
+        return stream is not None and not stream.sender.is_finished
+
+    def stream_needs_repair(self, stream_id: int) -> bool:
+        """True when bytes of the stream were lost and wait to be sent again."""
+        stream = self._streams.get(stream_id)
+        return stream is not None and bool(
+            len(stream.sender._pending) or stream.sender._pending_eof
+        )
+
+    def abandon_stream(self, stream_id: int, error_code: int) -> None:
+        """RESET_STREAM an own stream; nothing happens if it is finished or unknown."""
+        if stream_id in self._streams:
+            self.reset_stream(stream_id, error_code)
+
+    def refuse_stream(self, stream_id: int, error_code: int) -> None:
+        """STOP_SENDING a peer's stream; nothing happens if it is finished or unknown."""
+        stream = self._streams.get(stream_id)
+        if stream is not None and not stream.receiver.is_finished:
+            self.stop_stream(stream_id, error_code)
+
+    @property
+    def live_streams(self) -> int:
+        """Streams aioquic keeps state for."""
+        return len(self._streams)
+
+    # -- what was received and measured
+
+    def consume(self, size: int) -> None:
+        """The session took over (or gave up) `size` bytes: the peer may send as many more."""
+        self._window.consumed += size
+
+    def consume_rest(self, stream_id: int) -> None:
+        """The peer reset a stream: its bytes that never came count as taken over too."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self.consume(max(0, stream.receiver.highest_offset - stream.receiver._buffer_start))
+
+    @property
+    def largest_received(self) -> int:
+        """Largest 1-RTT packet number received; −1 before the first."""
+        space = self._spaces.get(Epoch.ONE_RTT)
+        return -1 if space is None else space.largest_received_packet
+
+    @property
+    def packets_sent(self) -> int:
+        """The next packet number, which is also one past the newest sent."""
+        return self._packet_number
+
+    @property
+    def smoothed_rtt(self) -> float | None:
+        """Smoothed round-trip time in seconds (RFC 9002 section 5.3); None before a sample."""
+        return self._loss._rtt_smoothed if self._loss._rtt_initialized else None
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Bytes sent and neither acknowledged nor declared lost."""
+        return self._loss.bytes_in_flight
+
+    @property
+    def is_connected(self) -> bool:
+        """True between the handshake's completion and the start of closing."""
+        return self._handshake_complete and self._state is QuicConnectionState.CONNECTED
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The peer's certificate in DER form, once the handshake has shown it."""
+        certificate = self.tls._peer_certificate if hasattr(self, "tls") else None
+        return None if certificate is None else certificate.public_bytes(Encoding.DER)
