@@ -149,3 +149,11 @@ def test_equal_steps_of_importance_are_equal_ratios(a: float, b: float) -> None:
     assert weight(a) / weight(b) == pytest.approx(64.0 ** (a - b))
     assert weight(-1.0) == 1.0
     assert weight(2.0) == 64.0
+
+
+def test_of_two_tags_at_one_time_the_higher_stands_in_either_order() -> None:
+    for first, second in ((0.2, 0.7), (0.7, 0.2)):
+        store = TagStore()
+        store.add(tag(first), now=0.0)
+        store.add(tag(second), now=0.0)
+        assert store.importance("a", now=0.0, base=0.0) == pytest.approx(0.7)

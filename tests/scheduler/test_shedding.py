@@ -340,3 +340,75 @@ def test_no_byte_is_spent_on_what_could_not_arrive_and_nothing_is_lost_silently(
     assert scheduler.backlog_bytes == 0
     assert not scheduler._where
     assert len(scheduler._dependents) == 0
+
+
+def test_a_rate_that_falls_counts_what_is_ahead() -> None:
+    scheduler = scheduler_of(0.5, rate_bps=8e6, delay=0.0)
+    for index in range(3):
+        scheduler.enqueue(video(index, size=10_000, deadline=0.25, needs=False), now=0.0)
+    scheduler.set_link(rate_bps=0.8e6, one_way_delay=0.0)  # 100 ms each
+    scheduler.tick(now=0.001)
+    assert sheds(scheduler) == [(2, "hopeless")]
+
+
+def test_a_newcomer_due_earlier_can_make_a_later_one_hopeless() -> None:
+    scheduler = scheduler_of(0.5, rate_bps=0.8e6, delay=0.0)
+    scheduler.enqueue(video(0, size=10_000, deadline=0.15, needs=False), now=0.0)
+    assert scheduler.enqueue(video(1, size=5_000, deadline=0.12, needs=False), now=0.0)
+    scheduler.tick(now=0.0)
+    assert sheds(scheduler) == []
+    assert scheduler.enqueue(video(2, size=1_000, deadline=0.11, needs=False), now=0.0)
+    scheduler.tick(now=0.0)
+    assert sheds(scheduler) == [(0, "hopeless")]
+
+
+def test_only_what_is_due_by_then_is_ahead_of_a_newcomer() -> None:
+    scheduler = scheduler_of(0.5, rate_bps=0.8e6, delay=0.0)
+    scheduler.enqueue(video(0, size=10_000, deadline=5.0, needs=False), now=0.0)
+    scheduler.enqueue(video(1, size=10_000, deadline=0.2, needs=False), now=0.0)
+    queue = scheduler._flows[1].queue
+    assert [queue.bytes_due_by(due) for due in (0.1, 0.2, 4.0, 5.0)] == [0, 10_000, 10_000, 20_000]
+    assert not scheduler.enqueue(video(2, size=10_100, deadline=0.2, needs=False), now=0.0)
+    assert scheduler.enqueue(video(3, size=9_900, deadline=0.1, needs=False), now=0.0)
+
+
+def test_a_flow_counts_on_what_heavier_flows_leave_over_or_on_its_share() -> None:
+    scheduler = scheduler_of(1.0, 0.5, 0.0, rate_bps=1e6, delay=0.0)
+    for index in range(100):  # 160 kbit/s for two seconds, on each of the two heavier flows
+        for flow in (1, 2):
+            obj = MediaObject(ObjectId(flow, 0, index), bytes(400), 0.0, math.inf)
+            scheduler.enqueue(obj, now=index * 0.02)
+    scheduler.tick(now=2.0)
+    flows = scheduler.stats(2.0)["flows"]
+    assert flows[1]["available_bps"] == pytest.approx(1e6)
+    assert flows[2]["available_bps"] == pytest.approx(0.84e6, rel=0.05)
+    assert flows[3]["available_bps"] == pytest.approx(0.68e6, rel=0.05)
+    for index in range(100, 110):  # now the heaviest takes more than there is
+        obj = MediaObject(ObjectId(1, 0, index), bytes(12_500), 0.0, math.inf)
+        scheduler.enqueue(obj, now=2.0)
+    scheduler.tick(now=2.01)
+    flows = scheduler.stats(2.01)["flows"]
+    assert flows[2]["available_bps"] == pytest.approx(1e6 * 8 / 72, rel=0.05)
+    assert flows[3]["available_bps"] >= 0.0195e6
+
+
+def test_figures_follow_the_bytes() -> None:
+    scheduler = scheduler_of(0.5, rate_bps=0.8e6)
+    scheduler.enqueue(video(0, size=5_000), now=0.0)
+    obj = scheduler.pick(now=0.01)
+    assert obj is not None
+    scheduler.commit(obj, 1_000, now=0.01)
+    figures = scheduler.stats(0.01)["flows"][1]
+    assert (figures["queued_bytes"], figures["queued_objects"], figures["sent_bytes"]) == (
+        4_000,
+        1,
+        1_000,
+    )
+    assert obj.first_sent == 0.01
+    assert scheduler.backlog_bytes == 4_000
+    assert scheduler.backlog_seconds() == pytest.approx(0.04)
+    assert scheduler.backlog_seconds(1) == pytest.approx(0.04)
+    assert scheduler.queue_delay(1, 0.01) == pytest.approx(0.01)
+    scheduler.cancel(obj.id, now=0.02)
+    assert scheduler.stats(0.02)["flows"][1]["queued_bytes"] == 0
+    assert scheduler.backlog_bytes == 0

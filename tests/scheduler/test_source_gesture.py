@@ -98,3 +98,13 @@ def test_a_new_size_starts_afresh_and_small_pictures_work() -> None:
 def test_what_is_not_a_brightness_plane_is_named(bad: NDArray[np.generic]) -> None:
     with pytest.raises(ValueError, match="two-dimensional uint8"):
         GestureSource("face").feed(bad, time=0.0)
+
+
+def test_what_still_moves_when_the_camera_comes_to_rest_is_no_onset() -> None:
+    source = GestureSource("face")
+    rest(source, start=0, frames=20)
+    for index in range(20, 30):
+        source.feed(picture((0.65, 0.3), shift=9 * index, seed=index), time=index / FPS)
+    source.feed(picture((0.65, 0.3), seed=30), time=30 / FPS)
+    assert all(tag.value == 0.5 for tag in wave(source, start=31, frames=6))
+    assert source.take_events() == []
