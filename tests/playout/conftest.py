@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from limen.transport.playout.jitter import AudioArrival, JitterBuffer, JitterStats, PlayedAudio
 
 RATE = 48_000

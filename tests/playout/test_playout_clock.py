@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from limen.transport.playout.clock import ClockOffset, PlayoutClock
 
 AUDIO, VIDEO = "voice", "face"

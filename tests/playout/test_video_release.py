@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from limen.scheduler.types import ObjectId
 from limen.transport.playout.video_release import (
     Release,

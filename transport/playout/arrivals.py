@@ -85,7 +85,7 @@ class ArrivalModel:
 
     @property
     def typical_peak(self) -> float:
-        """Seconds above the floor: the median half-second peak, long or short term: what is usual here."""
+        """Seconds above the floor: the median half-second peak, long or short term."""
         return self._typical
 
     @property
@@ -123,11 +123,9 @@ class ArrivalModel:
 
     def _close(self, block: _Block, now: float) -> None:
         self._blocks.append(block)
-        if self._minima:
-            expected = self._minima[-1][1] + self._skew * (block.start - self._minima[-1][0])
-            if len(self._blocks) >= 4 and self._moved(expected):
-                self._minima.clear()
-                self._sums = [0.0] * 5
+        if self._minima and len(self._blocks) >= 4 and self._moved(block.start):
+            self._minima.clear()
+            self._sums = [0.0] * 5
         self._add_minimum(block)
         # The sustained level: what three of the recent peaks needed, remembered for minutes.
         peaks = sorted((b.highest for b in list(self._blocks)[-_RECENT:]), reverse=True)
@@ -136,7 +134,11 @@ class ArrivalModel:
         self._recall = max(faded, level)
         self._recall_time = now
 
-    def _moved(self, expected: float) -> bool:
+    def _moved(self, now: float) -> bool:
+        """Whether the last two seconds lie beside the line through the minima."""
+        count, sum_t, sum_v = self._sums[:3]
+        middle = self._origin[0] + sum_t / count
+        expected = self._origin[1] + sum_v / count + self._skew * (now - middle)
         recent = [b.lowest for b in list(self._blocks)[-4:]]
         return min(recent) > expected + _PATH_CHANGE or max(recent) < expected - _PATH_CHANGE
 

@@ -1,7 +1,7 @@
 """What each block of sound is filled with: decoded, repaired, concealed, silent, stretched.
 
 `Filler` holds the undecoded objects and the decoded samples in waiting. For each deadline it first
-asks how far the playing position stands from where it should (`_excess`), then appends runs until
+asks how far the playing position stands from where it should (`pacing`), then appends runs until
 a block is full (`_step`), then stretches what it is about to hand out (`_pace`).
 """
 
@@ -9,77 +9,28 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import stretch
+from .held import Counts, Held, Standing
+from .pacing import Pacer, spare_time
 from .sound import BLOCK, PERIOD, RATE, Kind, Mark, SoundQueue, Taken
 from .stretch import Samples
 
 if TYPE_CHECKING:
-    from .jitter import AudioArrival, AudioDecoder, JitterSettings
+    from .jitter import AudioDecoder, JitterSettings
 
 _STEP = 120
 """2.5 ms: Opus conceals in multiples of it."""
 _REMEMBERED = 2048
 """Sequence numbers kept as given up, to tell late from duplicate."""
-_STRETCH_EVERY = 0.06
-"""Seconds between two stretches of speech (NetEQ: about once per 60 ms)."""
-_HURRY = 0.06
-"""Seconds of excess from which every block is shortened."""
-_QUIET_CHANGE = BLOCK // 2
-"""Samples cut from or added to a quiet block at most."""
 _OUTAGE = 0.02
 """Seconds beyond the usual spread from which a missing object announces an outage."""
 _MAX_WAIT_BLOCKS = 25
 """Half a second: refilling after an underrun never takes longer."""
-_LEAST_SPARE = 0.001
-"""Seconds of hysteresis on a perfect link: keeps the delay there within a block and 5 ms."""
 _EPS = 1e-6
-
-
-class Standing(Enum):
-    """What an arriving object is to the buffer."""
-
-    WANTED = auto()
-    LATE = auto()
-    DUPLICATE = auto()
-
-
-class Held(NamedTuple):
-    """An undecoded object and its place on the timeline (seconds; `offset` leads to stamps)."""
-
-    arrival: AudioArrival
-    end: float
-    offset: float
-
-    @property
-    def start(self) -> float:
-        """Seconds on the timeline where its sound begins."""
-        return self.end - self.arrival.duration
-
-
-@dataclass(slots=True)
-class Counts:
-    """Running totals; `JitterStats` says what they mean."""
-
-    played: int = 0
-    repaired: int = 0
-    concealed: int = 0
-    silent: int = 0
-    missing: int = 0
-    returned: int = 0
-    late: int = 0
-    duplicate: int = 0
-    skipped: int = 0
-    gaps: int = 0
-    underruns: int = 0
-    concealed_samples: int = 0
-    added_samples: int = 0
-    removed_samples: int = 0
 
 
 class Filler:
@@ -102,7 +53,7 @@ class Filler:
         self._run = 0.0  # seconds made up in a row, holes included
         self._quiet = False  # the last object was said to be silence
         self._skipping = False
-        self._last_stretch = -math.inf
+        self._pacer = Pacer(keep_importance=settings.keep_importance)
         self._floor = 0.0
         self._target = 0.0
 
@@ -159,7 +110,15 @@ class Filler:
             self._begun = True
             self._end = self._held[self._next].start
             self._duration = self._held[self._next].arrival.duration
-        excess = self._excess(due)
+        excess = spare_time(
+            due,
+            queued=len(self._queue),
+            next_end=self._end,
+            duration=self._duration,
+            floor=floor,
+            target=target,
+            hysteresis=self._settings.hysteresis,
+        )
         if excess > self._settings.max_excess:
             excess = self._shed(excess)
         head = self._end - len(self._queue) / RATE
@@ -174,25 +133,6 @@ class Filler:
         if stretched and taken.kind == "played":
             return taken._replace(kind="stretched")
         return taken
-
-    def _excess(self, due: float) -> float:
-        """Seconds the position could move ahead (above 0) or must fall back (below 0).
-
-        Looks at the deadline at which the next undecoded object is needed, and whether it will
-        have arrived by then with `target` to spare. Moves that change nothing are not asked for.
-        """
-        rest = len(self._queue) % BLOCK
-        need_at = due + (len(self._queue) // BLOCK) * PERIOD
-        grain = min(self._duration, PERIOD)
-        short = PERIOD - rest / RATE
-        rounded = math.ceil(short / grain - _EPS) * grain
-        needed = self._end + max(rounded, self._duration)
-        slack = need_at - needed - self._floor - self._target
-        free = rounded - short
-        if slack < 0.0:
-            return free - math.ceil(-slack / grain - _EPS) * grain
-        spare = min(self._settings.hysteresis, _LEAST_SPARE + self._target / 4)
-        return free + max(0.0, math.floor((slack - spare) / grain)) * grain
 
     def _shed(self, excess: float) -> float:
         """Drop the oldest objects of a backlog that is too long to be caught up with."""
@@ -413,46 +353,21 @@ class Filler:
 
     def _pace(self, due: float, excess: float, usual: float) -> bool:
         """Stretch the block about to be handed out towards where the position should be."""
-        queue = self._queue
-        wanted = round(excess * RATE)
         if self._dry > 0.0:
             return False
+        wanted = round(excess * RATE)
         if wanted < _STEP and self._outage(due, usual):
             wanted = min(wanted, -stretch.MAX_LAG)
-        if abs(wanted) < _STEP:
-            return False
-        hurry = abs(wanted) > _HURRY * RATE
-        if queue.quiet:
-            change = min(abs(wanted), _QUIET_CHANGE)
-        else:
-            important = queue.importance >= self._settings.keep_importance
-            if due - self._last_stretch < _STRETCH_EVERY - _EPS and not hurry:
-                return False
-            if important and wanted > 0 and not hurry:
-                return False
-            change = min(abs(wanted), stretch.MAX_LAG)
-        if wanted > 0:
+        change = self._pacer.allowed(self._queue, wanted, due)
+        if change > 0:
             self._read_ahead(BLOCK + change)
-            change = min(change, len(queue) - BLOCK)
-            if change < _STEP:
-                return False
-        head = queue.head(2 * BLOCK)
-        lowest = 0.5 if hurry else 0.8
-        if queue.quiet:
-            done = stretch.cut(head, change) if wanted > 0 else stretch.pad(head, change)
-        elif wanted > 0:
-            done = stretch.accelerate(head, max_change=change, min_correlation=lowest)
+            change = min(change, len(self._queue) - BLOCK)
+        done = self._pacer.stretch(self._queue, change, due, hurry=abs(wanted))
+        if done > 0:
+            self.counts.added_samples += done
         else:
-            done = stretch.decelerate(head, max_change=stretch.MAX_LAG, min_correlation=lowest)
-        if done.change == 0:
-            return False
-        queue.replace_head(len(head), done.samples)
-        self._last_stretch = due
-        if done.change > 0:
-            self.counts.added_samples += done.change
-        else:
-            self.counts.removed_samples -= done.change
-        return True
+            self.counts.removed_samples -= done
+        return done != 0
 
     def _outage(self, due: float, usual: float) -> bool:
         """Whether what should come next is missing for longer than is usual here."""

@@ -23,11 +23,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .arrivals import ArrivalModel
-from .filling import Filler, Held, Standing
+from .filling import Filler
 from .grid import DeadlineGrid
+from .held import Held, Standing
 from .sound import BLOCK, PERIOD, Kind
 from .stretch import Samples
 from .timeline import Timeline
+
+_MOST_SPREAD = 2.0
+"""Seconds above the floor that one arrival may claim (NetEQ's histogram ends there too)."""
 
 
 class AudioDecoder(Protocol):
@@ -212,7 +216,10 @@ class JitterBuffer:
             self._stall = (now - overdue - PERIOD, now)
         # What came while this side stood still says nothing of the path.
         if floor is None or not self._stall[0] <= end + floor <= self._stall[1]:
-            self._model.observe(now - end, now=now)
+            transit = now - end
+            if floor is not None:
+                transit = min(transit, floor + _MOST_SPREAD)
+            self._model.observe(transit, now=now)
 
     def next_time(self) -> float | None:
         """Seconds, monotonic: when `next_frame` is due; None before the first object."""

@@ -13,8 +13,12 @@ from typing import NamedTuple
 
 _JUMP = 0.2
 """Seconds of contradiction that make a jump; below it, path delay may explain the difference."""
+_LEAP = 1.0
+"""Seconds of sound that missing numbers may stand for beyond the time that has passed."""
 _BACKWARD_SEQUENCE = 2000
 """Objects this far behind the newest (40 s of 20 ms frames) cannot be late ones."""
+_LONGEST_GAP = 10.0
+"""Seconds of deliberate silence that may lie between two objects that overtook each other."""
 _STRAYS = 3
 """Implausible objects in a row, consistent with each other, that mean the sender restarted."""
 
@@ -62,22 +66,27 @@ class Timeline:
         if sequence <= newest.sequence:
             return self._older(newest, sequence, captured, duration, now)
         step = sequence - newest.sequence
-        expected = newest.captured + step * duration
+        waited = max(0.0, now - newest.arrived)
+        advance = step * duration
+        leapt = False
+        early = floor is not None and now - (captured - self._offset) < floor - _JUMP
+        if advance > waited + _LEAP and (early or captured < newest.captured + advance - _LEAP):
+            # More numbers than time: they leapt, so they do not say how far to go on.
+            advance = max(duration, waited)
+            leapt = step > _BACKWARD_SEQUENCE
+        expected = newest.captured + advance
         ahead = captured - expected
         jumped = False
         if ahead < -_JUMP or (captured <= newest.captured - duration / 2 and ahead < -duration):
             jumped = True  # rewound: no path can turn captured order around
         elif ahead > _JUMP:
             # A true gap delays the arrival as well; what the clock does not account for is a jump.
-            waited = now - newest.arrived
-            jumped = ahead > waited + _JUMP and (
-                floor is None or now - (captured - self._offset) < floor - _JUMP
-            )
+            jumped = ahead > waited + _JUMP and (floor is None or early)
         if jumped:
             self._jump(sequence, captured, expected - self._offset, floor=floor, now=now)
         self._strays.clear()
         self._newest = _Seen(sequence, captured, now)
-        return Placed(captured - self._offset, self._offset, jumped=jumped, restarted=False)
+        return Placed(captured - self._offset, self._offset, jumped=jumped, restarted=leapt)
 
     def _older(
         self, newest: _Seen, sequence: int, captured: float, duration: float, now: float
@@ -88,8 +97,9 @@ class Timeline:
         if self._previous is not None and sequence < self._previous[0]:
             offset = self._previous[1]  # from before the last jump
             behind += offset - self._offset
-        plausible = steps < _BACKWARD_SEQUENCE and -duration < behind < steps * duration + 60.0
-        if plausible and behind > (steps - 1) * duration - _JUMP:
+        least = max(-duration, (steps - 1) * duration - _JUMP)
+        most = steps * duration + _LONGEST_GAP
+        if steps < _BACKWARD_SEQUENCE and least < behind < most:
             return Placed(captured - offset, offset, jumped=False, restarted=False)
         return self._stray(newest, sequence, captured, duration, now)
 
