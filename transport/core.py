@@ -21,7 +21,7 @@ from aioquic.quic import events as quic_events
 from aioquic.quic.configuration import QuicConfiguration
 
 from ..scheduler.scheduler import Scheduler
-from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Tag
+from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Sent, Tag
 from . import wire
 from .close_reasons import CloseCode, explain_close
 from .congestion.base import Controller
@@ -34,6 +34,7 @@ from .events import (
     Event,
     KeyframeRequested,
     ObjectReceived,
+    ObjectSent,
     ObjectsGone,
     ObjectShed,
     Subscribed,
@@ -229,10 +230,13 @@ class SessionCore:
     def _settle(self) -> bool:
         """Take over what the scheduler decided; True when streams have to be reset."""
         reset = False
-        for shed in self.outgoing.settle(self.quic):
-            reset = reset or shed.object.stream_id is not None
-            self._note_gone([shed.object.id])
-            self._events.append(ObjectShed(shed))
+        for event in self.outgoing.settle(self.quic):
+            if isinstance(event, Sent):
+                self._events.append(ObjectSent(event))
+                continue
+            reset = reset or event.object.stream_id is not None
+            self._note_gone([event.object.id])
+            self._events.append(ObjectShed(event))
         if self._gone and self.quic.is_connected:
             for track, objects in self._gone.items():
                 for start in range(0, len(objects), 64):
@@ -263,6 +267,8 @@ class SessionCore:
 
     def _link_changed(self) -> None:
         estimate = self.controller.estimate()
+        if estimate.delivered_bps is None:
+            return  # nothing measured yet: nothing should be given up on a guess
         one_way = (estimate.rtt or 0.1) / 2 + estimate.queue_delay
         self.scheduler.set_link(rate_bps=self.controller.target_bps, one_way_delay=one_way)
 
@@ -319,7 +325,7 @@ class SessionCore:
         )
         self.scheduler.enqueue(obj, now=now)
 
-    def close(self, reason: str, *, code: CloseCode = CloseCode.DONE, now: float) -> None:
+    def close(self, reason: str, *, code: CloseCode = CloseCode.DONE) -> None:
         """Say good-bye; `transmit` afterwards carries it to the peer."""
         if self.closed is None:
             self.quic.close(error_code=code, reason_phrase=reason[:200])
@@ -332,7 +338,7 @@ class SessionCore:
             try:
                 self._on_quic_event(event, now)
             except PeerError as error:
-                self.close(str(error), code=CloseCode.PROTOCOL, now=now)
+                self.close(str(error), code=CloseCode.PROTOCOL)
 
     def _on_quic_event(self, event: quic_events.QuicEvent, now: float) -> None:
         match event:
@@ -371,7 +377,6 @@ class SessionCore:
                 self.close(
                     "the server's certificate is not the one that was pinned",
                     code=CloseCode.CERTIFICATE,
-                    now=now,
                 )
                 return
         if self._is_client:
@@ -444,7 +449,7 @@ class SessionCore:
             raise WireError(f"expected HELLO first, got {type(message).__name__}")
         match message:
             case wire.Hello():
-                self._on_hello(message, now)
+                self._on_hello(message)
             case wire.Announce():
                 self._on_announce(message)
             case wire.Finished():
@@ -465,7 +470,7 @@ class SessionCore:
             case _:
                 raise WireError(f"no handler for {type(message).__name__}")
 
-    def _on_hello(self, message: wire.Hello, now: float) -> None:
+    def _on_hello(self, message: wire.Hello) -> None:
         if self.version is not None:
             raise WireError("a second HELLO")
         common = set(wire.VERSIONS) & set(message.versions)
@@ -474,7 +479,6 @@ class SessionCore:
                 f"no common wire version: this end speaks {list(wire.VERSIONS)}, "
                 f"the peer {message.versions}",
                 code=CloseCode.VERSION,
-                now=now,
             )
             return
         self.version = max(common)

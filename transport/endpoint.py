@@ -9,13 +9,14 @@ next, so an idle session costs no wake-ups.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from aioquic.buffer import Buffer
+from aioquic._buffer import Buffer
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
 from aioquic.quic.packet import (
     QuicPacketType,
@@ -128,10 +129,8 @@ def open_socket(family: int, address: Address, *, connect: bool) -> socket.socke
     try:
         sock.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            try:
+            with contextlib.suppress(OSError):  # a system with a lower limit may refuse
                 sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
-            except OSError:
-                pass  # the system's limit is lower, and it says so by refusing
         if connect:
             sock.connect(address)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..scheduler.types import ObjectId, Shed, Tag
+from ..scheduler.types import ObjectId, Sent, Shed, Tag
 from .wire import ObjectHeader
 
 
@@ -98,6 +98,13 @@ class ObjectShed:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectSent:
+    """The last byte of an object of this end's left."""
+
+    sent: Sent
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The session is over. `error` is False for an orderly close by either end."""
 
@@ -116,5 +123,6 @@ Event = (
     | ObjectReceived
     | ObjectsGone
     | ObjectShed
+    | ObjectSent
     | Closed
 )

@@ -95,21 +95,20 @@ class Outgoing:
 
     # -- afterwards
 
-    def settle(self, quic: MediaQuic) -> list[Shed]:
-        """Reset what was given up halfway; returns everything that was shed."""
-        shed = []
-        for event in self.scheduler.events():
+    def settle(self, quic: MediaQuic) -> list[Shed | Sent]:
+        """Reset what was given up halfway; returns what became of objects since the last call."""
+        events = self.scheduler.events()
+        for event in events:
             if isinstance(event, Sent):
                 self.counts["sent"] += 1
                 continue
             self.counts[f"shed_{event.reason.value}"] += 1
-            shed.append(event)
             stream_id = event.object.stream_id
             if stream_id is not None:
                 self.counts["resets"] += 1
                 quic.abandon_stream(stream_id, SHED_CODE)
                 self._open.pop(stream_id, None)
-        return shed
+        return events
 
     def next_sweep(self) -> float | None:
         """When `sweep` should run next; None while no stream is open."""
@@ -124,9 +123,7 @@ class Outgoing:
         for stream_id, obj in list(self._open.items()):
             if not quic.stream_is_open(stream_id):
                 del self._open[stream_id]
-            elif (
-                now > obj.deadline and obj.remaining == 0 and quic.stream_needs_repair(stream_id)
-            ):
+            elif now > obj.deadline and obj.remaining == 0 and quic.stream_needs_repair(stream_id):
                 quic.abandon_stream(stream_id, SHED_CODE)
                 self.counts["repairs_abandoned"] += 1
                 del self._open[stream_id]

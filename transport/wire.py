@@ -88,7 +88,7 @@ class Message:
 
     def encode(self) -> bytes:
         """The framed message."""
-        body = msgpack.packb([self.NUMBER, *(getattr(self, f.name) for f in fields(self))])
+        body: bytes = msgpack.packb([self.NUMBER, *(getattr(self, f.name) for f in fields(self))])
         return _LENGTH.pack(len(body)) + body
 
     def check(self) -> None:
@@ -100,11 +100,13 @@ class Hello(Message):
     """First on the control stream in both directions."""
 
     NUMBER = 1
-    versions: list[int]
+    versions: Any
+    """A list of whole numbers."""
     agent: str
     idle_timeout: float
 
     def check(self) -> None:
+        """See Message."""
         if not isinstance(self.versions, list) or not 0 < len(self.versions) <= 16:
             raise WireError("hello: versions is a list of 1 to 16 whole numbers")
         for version in self.versions:
@@ -126,6 +128,7 @@ class Announce(Message):
     """Media's own: codec, sample_rate, channels, frame_ms, width, height, fps."""
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "announce: track", 65535)
         if not _text(self.name, "announce: name"):
             raise WireError("announce: a track's name is not empty")
@@ -149,6 +152,7 @@ class Finished(Message):
     """How many objects it had in all."""
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "finished: track", 65535)
         _integer(self.objects, "finished: objects")
 
@@ -161,6 +165,7 @@ class Subscribe(Message):
     track: int
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "subscribe: track", 65535)
 
 
@@ -172,6 +177,7 @@ class Unsubscribe(Message):
     track: int
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "unsubscribe: track", 65535)
 
 
@@ -187,10 +193,12 @@ class TagMessage(Message):
     """Seconds since the statement held in full; clocks differ, ages do not."""
     half_life: float
     layer: int | None
-    region: list[float] | None
+    region: Any
+    """x, y, width and height in relative coordinates, or None."""
     source: str
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "tag: track", 65535)
         if not _text(self.kind, "tag: kind", 32):
             raise WireError("tag: kind is not empty")
@@ -221,6 +229,7 @@ class RequestKeyframe(Message):
     track: int
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "keyframe request: track", 65535)
 
 
@@ -230,10 +239,11 @@ class Gone(Message):
 
     NUMBER = 8
     track: int
-    objects: list[list[int]]
-    """[group, index, layer] each, at most 64."""
+    objects: Any
+    """A list of [group, index, layer] each, at most 64."""
 
     def check(self) -> None:
+        """See Message."""
         _integer(self.track, "gone: track", 65535)
         if not isinstance(self.objects, list) or len(self.objects) > 64:
             raise WireError("gone: at most 64 objects in a list")
@@ -323,6 +333,8 @@ class ObjectHeader:
     sequence: int = 0
     """The object's place among all of its track, in capture order."""
     depends_on: tuple[ObjectId, ...] = ()
+    picture: tuple[int, int] | None = None
+    """Width and height in pixels of a coded picture, where the coded size is rounded up."""
 
     def encode(self) -> bytes:
         """Length-prefixed header bytes."""
@@ -340,6 +352,7 @@ class ObjectHeader:
                 (1 if self.keyframe else 0) | (2 if self.silence else 0),
                 self.sequence,
                 [[d.group, d.index, d.layer] for d in self.depends_on],
+                self.picture,
             ]
         )
         return _HEADER_LENGTH.pack(len(body)) + body
@@ -366,14 +379,19 @@ def split_object(data: bytes | bytearray, limits: Limits) -> tuple[ObjectHeader,
 
 def _decode_header(body: bytes, limits: Limits) -> ObjectHeader:
     values = unpack_bounded(body, most=limits.header_bytes, what="an object header")
-    if not isinstance(values, list) or len(values) < 12:
-        raise WireError("an object header is an array of 12 fields")
+    if not isinstance(values, list) or len(values) < 13:
+        raise WireError("an object header is an array of 13 fields")
     track = _integer(values[0], "object: track", 65535)
     deadline = values[6]
     flags = _integer(values[9], "object: flags", 255)
     depends = values[11]
     if not isinstance(depends, list) or len(depends) > limits.dependencies:
         raise WireError(f"object: at most {limits.dependencies} dependencies in a list")
+    picture = values[12]
+    if picture is not None:
+        if not isinstance(picture, list) or len(picture) != 2:
+            raise WireError("object: a picture's size is width and height")
+        picture = tuple(_integer(side, "object: picture side", 16384) for side in picture)
     ids = []
     for entry in depends:
         if not isinstance(entry, list) or len(entry) != 3:
@@ -388,13 +406,16 @@ def _decode_header(body: bytes, limits: Limits) -> ObjectHeader:
         ),
         captured=_time(values[4], "object: captured µs") / 1e6,
         duration=_number(values[5], "object: duration µs", 0, 60e6) / 1e6,
-        deadline=None if deadline is None else _number(deadline, "object: deadline ms", 0, 3.6e6) / 1e3,
+        deadline=None
+        if deadline is None
+        else _number(deadline, "object: deadline ms", 0, 3.6e6) / 1e3,
         importance=_number(values[7], "object: importance", 0, 255) / 255.0,
         size=_integer(values[8], "object: size", limits.object_bytes),
         keyframe=bool(flags & 1),
         silence=bool(flags & 2),
         sequence=_integer(values[10], "object: sequence"),
         depends_on=tuple(ids),
+        picture=picture,
     )
 
 

@@ -135,29 +135,49 @@ def test_b07_bursts_are_covered_after_convergence(play: Any, arriving: Any) -> N
     assert max(b.current for b in smooth) <= 0.045
 
 
+def interruptions(blocks: list[Any]) -> int:
+    made_up = [b.block.kind in {"concealed", "silence"} for b in blocks]
+    return sum(b and not a for a, b in itertools.pairwise([False, *made_up]))
+
+
 def test_b09_delay_falls_after_an_episode_and_the_next_ones_hurt_less(
-    play: Any, arriving: Any, rng: random.Random
+    play: Any, arriving: Any
 ) -> None:
+    rough = [(130.0, 150.0), (210.0, 212.0), (232.0, 234.0), (254.0, 256.0)]
+    hurt = [0, 0, 0, 0]
+    for seed in range(5):
+        rng = random.Random(seed)
+        talk = arriving()
+        for i in range(8000):
+            captured = 100 + 0.02 * (i + 1)
+            worst = 0.3 if any(a <= captured < b for a, b in rough) else 0.004
+            talk.frame(i, captured, captured + TRANSIT + rng.uniform(0, worst))
+        run = play(talk.objects, until=259.9)
+        falling = run.between(151, 209)
+        assert {b.block.kind for b in falling} <= {"played", "stretched"}
+        stamps = [b.block.captured for b in falling]
+        assert max(b - a for a, b in itertools.pairwise(stamps)) <= 0.04  # no skip above 20 ms
+        assert max(b.current for b in run.between(165, 209)) <= 0.06
+        hurt = [
+            h + interruptions(run.between(a, a + 3)) for h, (a, _) in zip(hurt, rough, strict=True)
+        ]
+    # Summed over the seeds: what the first ones taught is taken up at the first sign of the next.
+    assert hurt[1] < hurt[0]
+    assert max(hurt[2:]) < hurt[1]
+
+
+def test_an_outage_is_caught_up_with_and_leaves_no_delay(play: Any, arriving: Any) -> None:
     talk = arriving()
-    sequence = 0
-    arrived = 0.0
-    rough = [(160.0, 180.0), (240.0, 242.0), (262.0, 264.0), (284.0, 286.0)]
-    while sequence < 10_500:
-        captured = 100 + 0.02 * (sequence + 1)
-        worst = 0.3 if any(a <= captured < b for a, b in rough) else 0.004
-        talk.frame(sequence, captured, captured + TRANSIT + rng.uniform(0, worst))
-        sequence += 1
-    del arrived
-    run = play(talk.objects, until=309.9)
-    back = run.between(195, 239)
-    assert max(b.current for b in back) <= 0.06
-    assert {b.block.kind for b in back} <= {"played", "stretched"}
-    damage = [
-        sum(b.block.kind in {"concealed", "silence"} for b in run.between(a, a + 3))
-        for a in (240, 262, 284)
-    ]
-    assert damage[1] < damage[0]
-    assert damage[2] < damage[0]
+    for i in range(600):
+        captured = 100 + 0.02 * (i + 1)
+        stuck = 105.2 <= captured < 105.6
+        talk.frame(i, captured, 105.63 if stuck else captured + TRANSIT)
+    run = play(talk.objects, until=112)
+    assert run.stats.lost == 0
+    assert run.stats.skipped + run.stats.late <= 10
+    assert max(b.current for b in run.between(105.7, 112)) <= 0.3
+    assert max(b.current for b in run.between(108, 112)) <= 0.03
+    assert run.stats.dropped_samples >= 0.15 * 48_000
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "untold"])

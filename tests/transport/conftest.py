@@ -116,7 +116,9 @@ def make_rig(
 ) -> Rig:
     """A rig whose handshake is done at virtual time 1 s, unless `connect` is False."""
     base = {"rate_bps": rate_bps, "delay_ms": delay_ms, "queue_ms": 200.0}
-    profile = parse_profile({"down": {**base, **(down or {})}, "up": {**base, **(up or {})}}, name="rig")
+    profile = parse_profile(
+        {"down": {**base, **(down or {})}, "up": {**base, **(up or {})}}, name="rig"
+    )
     client_core = SessionCore(
         settings=client or SessionSettings(), trust=Trust(fingerprint=CERTIFICATE.fingerprint)
     )
@@ -145,7 +147,9 @@ def make_rig(
     return rig
 
 
-def offer(core: SessionCore, number: int, name: str, media: str = "data", base: float = 0.3) -> None:
+def offer(
+    core: SessionCore, number: int, name: str, media: str = "data", base: float = 0.3
+) -> None:
     """Announce a track and open its flow."""
     core.announce(TrackInfo(number, name, media, {}))
     core.scheduler.add_flow(number, track=name, base=base)

@@ -1,3 +1,3 @@
 """Two cores in virtual time."""
+
 from __future__ import annotations
-import importlib.util, sys, pathlib

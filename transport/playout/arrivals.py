@@ -18,6 +18,7 @@ the skew between the two clocks.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ _PATH_CHANGE = 0.02
 """Seconds: a floor that moved further than drift could is another path; the slope starts anew."""
 _RECALL_HALF_LIFE = 120.0
 """Seconds for a remembered rough level to lose half."""
+_RELEASE = 0.15
+"""Seconds per second by which the cover falls at most: what stretching can follow unheard."""
 _MAX_SKEW = 2000e-6
 """Crystals differ by some 100 ppm; beyond this it is not skew."""
 
@@ -66,6 +69,8 @@ class ArrivalModel:
         self._recall_time = 0.0
         self._rough_until = -1.0
         self._jitter = 0.0
+        self._covered = -math.inf
+        self._updated = 0.0
         self._last: float | None = None
 
     @property
@@ -179,7 +184,11 @@ class ArrivalModel:
         cover = max(regular, recent[min(1, len(recent) - 1)]) - self._floor
         usual = max(peaks[len(peaks) // 2], recent[len(recent) // 2])
         self._typical = max(0.0, usual - self._floor)
-        self._cover = max(0.0, cover, self._recalled(recent[0] - self._floor, now))
+        # In absolute terms, so that a path that became slower is not covered twice.
+        fallen = self._covered - _RELEASE * (now - self._updated) - self._floor
+        self._updated = now
+        self._cover = max(0.0, cover, fallen, self._recalled(recent[0] - self._floor, now))
+        self._covered = self._floor + self._cover
 
     def _recalled(self, worst: float, now: float) -> float:
         """The remembered level, while there is a fresh sign of that kind of trouble."""

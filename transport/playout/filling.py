@@ -53,6 +53,7 @@ class Filler:
         self._run = 0.0  # seconds made up in a row, holes included
         self._quiet = False  # the last object was said to be silence
         self._skipping = False
+        self._slowed = False  # this block was slowed down to be whole
         self._pacer = Pacer(keep_importance=settings.keep_importance)
         self._floor = 0.0
         self._target = 0.0
@@ -123,9 +124,10 @@ class Filler:
             excess = self._shed(excess)
         head = self._end - len(self._queue) / RATE
         self.current = due - head - max(self._duration, PERIOD) - floor
+        self._slowed = False
         while len(self._queue) < BLOCK:
             self._step(due)
-        stretched = self._pace(due, excess, usual)
+        stretched = self._slowed or self._pace(due, excess, usual)
         taken = self._queue.take(BLOCK)
         self.counts.concealed_samples += taken.concealed
         self.counts.concealed += taken.kind == "concealed"
@@ -193,6 +195,7 @@ class Filler:
             if longer.change >= short:
                 self._queue.replace_head(len(self._queue), longer.samples)
                 self.counts.added_samples += longer.change
+                self._slowed = True
                 return
         self._dry += short / RATE
         if self._quiet or self._run >= self._settings.conceal_limit:

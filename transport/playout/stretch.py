@@ -72,11 +72,11 @@ def _search(x: Samples, low: int, high: int, window: int) -> tuple[int, float]:
 def _fade(first: Samples, second: Samples) -> Samples:
     n = len(first)
     ramp = ((np.arange(n, dtype=np.float32) + 0.5) / n)[:, None]
-    return first + (second - first) * ramp
+    return np.asarray(first + (second - first) * ramp, dtype=np.float32)
 
 
 def _mono(samples: Samples) -> Samples:
-    return samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1)
+    return samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
 
 
 def accelerate(

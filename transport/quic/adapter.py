@@ -155,7 +155,7 @@ class _ControlShim(QuicCongestionControl):
                 packet.packet_number,
                 packet.sent_bytes,
                 in_flight=self.bytes_in_flight,
-                now=packet.sent_time,
+                now=packet.sent_time or 0.0,
             )
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
@@ -238,7 +238,7 @@ class MediaQuic(QuicConnection):
         self._last_stream_data = float("-inf")
         self._media_pacer = Pacer(controller, configuration.max_datagram_size)
         self._loss._cc = _ControlShim(controller, self._media_pacer)
-        self._loss._pacer = self._media_pacer
+        self._loss._pacer = self._media_pacer  # type: ignore[assignment]
         self._local_max_streams_uni = Limit(
             frame_type=self._local_max_streams_uni.frame_type,
             name=self._local_max_streams_uni.name,

@@ -9,7 +9,7 @@ It is an ECDSA P-256 certificate valid for 13 days, the longest a browser accept
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import hmac
 import ipaddress
@@ -92,9 +92,9 @@ def same_fingerprint(der: bytes, expected: str) -> bool:
     return hmac.compare_digest(fingerprint_of(der), normal_fingerprint(expected))
 
 
-def make_certificate(*, now: datetime.datetime | None = None) -> Certificate:
+def make_certificate(*, now: dt.datetime | None = None) -> Certificate:
     """A new self-signed development certificate for localhost and the loopback addresses."""
-    now = now or datetime.datetime.now(datetime.UTC)
+    now = now or dt.datetime.now(dt.UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "limen development")])
     loopback = [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")]
@@ -104,8 +104,8 @@ def make_certificate(*, now: datetime.datetime | None = None) -> Certificate:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .not_valid_before(now - dt.timedelta(minutes=5))
+        .not_valid_after(now + dt.timedelta(days=VALID_DAYS))
         .add_extension(
             x509.SubjectAlternativeName(
                 [x509.DNSName("localhost"), *(x509.IPAddress(a) for a in loopback)]
@@ -137,8 +137,8 @@ def development_certificate(folder: Path | None = None) -> Certificate:
     folder = folder or data_folder()
     path = folder / "development.pem"
     kept = _read(path)
-    left = datetime.timedelta(days=RENEW_DAYS)
-    now = datetime.datetime.now(datetime.UTC)
+    left = dt.timedelta(days=RENEW_DAYS)
+    now = dt.datetime.now(dt.UTC)
     if kept is not None and kept.certificate.not_valid_after_utc - now > left:
         return kept
     made = make_certificate(now=now)

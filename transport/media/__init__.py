@@ -1,0 +1,1 @@
+"""Tracks as users see them: samples and pictures in, played-out frames out."""

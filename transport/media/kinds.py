@@ -1,0 +1,161 @@
+"""What can be published, and what a subscriber gets.
+
+A kind's settings travel with the announcement as far as the receiver needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from ...scheduler.types import ObjectId
+from ..errors import UsageError
+
+Delivery = Literal["auto", "stream", "datagram"]
+"""How objects travel: "auto" uses a stream while a lost packet could still be repaired in time."""
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} is {low:g} to {high:g}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Settings of an audio track, coded with Opus at 48 kHz (RFC 6716)."""
+
+    channels: int = 1
+    bitrate_bps: float = 32_000
+    """6,000 to 510,000; 24,000 to 32,000 is transparent for one talker."""
+    frame_ms: float = 20.0
+    """2.5, 5, 10, 20, 40 or 60. Shorter frames cost bit rate (a header each) and save delay."""
+    application: Literal["voip", "audio", "lowdelay"] = "voip"
+    deadline: float = 0.2
+    """Seconds after capture by which a frame must arrive."""
+    importance: float = 0.4
+    """Without any tag. Speech raises it to 0.8 and more, so silence is what gives way."""
+    speech_tags: bool = True
+    """Derive tags from the sound itself: speech, onsets, peaks, pauses."""
+    delivery: Delivery = "auto"
+    hold: float = 0.0
+    """Seconds of sound kept for a subscriber who comes late, 0 to 5. What is older is counted as
+    unheard. A live talk wants 0; an utterance that must be heard whole wants its length."""
+
+    def __post_init__(self) -> None:
+        if self.channels not in (1, 2):
+            raise UsageError(f"audio has 1 or 2 channels, got {self.channels!r}")
+        if self.frame_ms not in (2.5, 5, 10, 20, 40, 60):
+            raise UsageError(f"frame_ms is 2.5, 5, 10, 20, 40 or 60, got {self.frame_ms!r}")
+        _check("bitrate_bps", self.bitrate_bps, 6_000, 510_000)
+        _check("deadline", self.deadline, 0.02, 30)
+        _check("importance", self.importance, 0, 1)
+        _check("hold", self.hold, 0, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Video:
+    """Settings of a video track, coded with H.264."""
+
+    bitrate_bps: float = 1_500_000
+    """The most it may use; the link decides how much of it there is."""
+    minimum_bps: float = 60_000
+    """Below this, frames are skipped rather than coded worse."""
+    fps: float = 30.0
+    """Nominal; pictures may come at any pace."""
+    deadline: float = 0.3
+    """Seconds after capture by which a picture must arrive."""
+    importance: float = 0.3
+    """Without any tag; gaze and gesture raise it."""
+    gesture_tags: bool = False
+    """Derive gesture onsets from motion in the picture (0.5 ms a picture at 640 × 360)."""
+    gop_seconds: float = 10.0
+    """Seconds between keyframes that nobody asked for."""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _check("bitrate_bps", self.bitrate_bps, 20_000, 50_000_000)
+        _check("minimum_bps", self.minimum_bps, 20_000, self.bitrate_bps)
+        _check("fps", self.fps, 0.1, 240)
+        _check("deadline", self.deadline, 0.02, 30)
+        _check("importance", self.importance, 0, 1)
+        _check("gop_seconds", self.gop_seconds, 0.1, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Settings of a track of raw objects: telemetry, coded media of your own, files."""
+
+    deadline: float | None = None
+    """Seconds after capture by which an object must arrive; None: it is never too late."""
+    importance: float = 0.2
+    """Without any tag."""
+    delivery: Delivery = "auto"
+    queue_bytes: int = 262_144
+    """`send` waits while more than this is queued (back-pressure)."""
+    hold: float = 0.0
+    """Seconds of objects kept for a subscriber who comes late, 0 to 5."""
+
+    def __post_init__(self) -> None:
+        if self.deadline is not None:
+            _check("deadline", self.deadline, 0.001, 3600)
+        _check("importance", self.importance, 0, 1)
+        _check("queue_bytes", self.queue_bytes, 1, 1 << 30)
+        _check("hold", self.hold, 0, 5)
+
+
+Kind = Audio | Video | Data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AudioFrame:
+    """20 ms of sound, due now."""
+
+    samples: NDArray[np.float32]
+    """Shape (960, channels), −1 to 1, at 48 kHz."""
+    captured: float | None
+    """Sender's monotonic clock at the end of the sound; None where nothing was said."""
+    played: float
+    """Own monotonic clock: when it was due."""
+    delay: float | None
+    """Seconds from capture to now; None while the clocks' offset or the capture is unknown."""
+    kind: str
+    """"played", "repaired", "concealed", "stretched" or "silence"."""
+    importance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoFrame:
+    """A picture, due now."""
+
+    picture: av.VideoFrame
+    """`picture.to_ndarray(format="rgb24")` gives (height, width, 3) bytes."""
+    captured: float
+    """Sender's monotonic clock."""
+    shown: float
+    """Own monotonic clock."""
+    delay: float | None
+    """Seconds from capture to now; None while the clocks' offset is unknown."""
+    id: ObjectId
+    keyframe: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFrame:
+    """A raw object, as soon as it is whole. Objects of one track may overtake each other."""
+
+    payload: bytes
+    captured: float
+    """Sender's monotonic clock."""
+    arrived: float
+    """Own monotonic clock."""
+    delay: float | None
+    """Seconds from capture to arrival; None while the clocks' offset is unknown."""
+    id: ObjectId
+    importance: float
+
+
+Frame = AudioFrame | VideoFrame | DataFrame

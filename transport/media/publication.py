@@ -1,0 +1,240 @@
+"""What all published tracks share: subscribers, sequence numbers, holding, importance, shedding.
+
+A publication turns frames into objects. Objects only exist for a subscriber; without one they
+are kept for `hold` seconds at most, then counted as unheard. `send` of live media never waits for
+the link: what the link cannot carry is the scheduler's to shed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...scheduler.rates import RateDemand
+from ...scheduler.types import MediaObject, ObjectId, Shed
+from ..errors import SessionClosedError, UsageError
+from ..events import TrackInfo
+from ..wire import ObjectHeader
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+MAX_HELD = 1024
+"""Objects held for a late subscriber at most."""
+DRAIN_LIMIT = 5.0
+"""Seconds `finish` waits at most for what is queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An object not yet numbered on the wire."""
+
+    payload: bytes
+    captured: float
+    duration: float = 0.0
+    keyframe: bool = True
+    silence: bool = False
+    picture: tuple[int, int] | None = None
+
+
+class Publication:
+    """A track this end offers. Made by `Session.publish`."""
+
+    media = "data"
+
+    def __init__(
+        self,
+        session: Session,
+        number: int,
+        name: str,
+        *,
+        importance: float,
+        deadline: float | None,
+        delivery: str,
+        hold: float,
+        params: dict[str, Any],
+    ) -> None:
+        self._session = session
+        self.info = TrackInfo(number, name, self.media, params)
+        self.counts: Counter[str] = Counter()
+        """What became of frames: sent, shed, skipped, unheard, ..."""
+        self._base = importance
+        self._deadline = deadline
+        self._delivery = delivery
+        self._hold = hold
+        self._held: deque[tuple[float, Pending]] = deque()
+        self._subscribed = asyncio.Event()
+        self._finished = False
+        self._sequence = 0
+        self._group = -1
+        self._index = 0
+        self._previous: ObjectId | None = None
+        self._queued_bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def name(self) -> str:
+        """The track's name."""
+        return self.info.name
+
+    @property
+    def is_subscribed(self) -> bool:
+        """True while the peer wants this track."""
+        return self._subscribed.is_set()
+
+    async def wait_subscribed(self) -> None:
+        """Wait until the peer wants this track. Raises SessionClosedError when it ends first."""
+        await self._session.race(self._subscribed.wait())
+
+    async def finish(self) -> None:
+        """End the track: send what is queued (5 s at most), then tell the peer. Safe twice."""
+        if self._finished:
+            return
+        self._finished = True
+        try:
+            await self._flush()
+            if self._queued_bytes:
+                self._room.clear()
+                await asyncio.wait_for(self._session.race(self._drained()), DRAIN_LIMIT)
+        except (TimeoutError, SessionClosedError):
+            self.counts["unsent_at_finish"] += self._queued_bytes
+        finally:
+            self._session.end_publication(self)
+            await self._close()
+
+    # -- for the media's own part
+
+    async def _flush(self) -> None:
+        """Encode what is still buffered."""
+
+    async def _close(self) -> None:
+        """Release codecs and threads."""
+
+    def close_now(self) -> None:
+        """The session is over: release codecs and threads without waiting for anything."""
+        self._finished = True
+
+    def demand(self, now: float) -> RateDemand[int] | None:
+        """What the rate split should know; None for tracks without an encoder."""
+        del now
+        return None
+
+    def set_rate(self, bps: float) -> None:
+        """The share of the link, in payload bits per second, that this track's encoder may use."""
+
+    def on_keyframe_request(self, now: float) -> None:
+        """The peer cannot decode without a new decodable point."""
+
+    def on_shed(self, shed: Shed, now: float) -> None:
+        """An object of this track was given up."""
+        del now
+        self.counts[f"shed_{shed.reason.value}"] += 1
+        self._release(shed.object)
+
+    def on_sent(self, obj: MediaObject) -> None:
+        """An object's last byte left."""
+        self.counts["sent"] += 1
+        self._release(obj)
+
+    def on_subscribe(self, now: float) -> None:
+        """The peer wants this track: what was held goes out now."""
+        self._subscribed.set()
+        while self._held:
+            kept, pending = self._held.popleft()
+            if now - kept <= self._hold:
+                self._queue(pending, now, delayed=now - kept)
+            else:
+                self.counts["unheard"] += 1
+
+    def on_unsubscribe(self) -> None:
+        """The peer no longer wants it."""
+        self._subscribed.clear()
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise UsageError(f"track {self.name!r} is finished; nothing more can be sent on it")
+        self._session.check_open()
+
+    def _emit(self, pending: Pending) -> None:
+        """Queue an object, or hold or drop it while nobody listens."""
+        now = time.monotonic()
+        if self._subscribed.is_set():
+            self._queue(pending, now)
+            return
+        if self._hold > 0:
+            self._held.append((now, pending))
+            while len(self._held) > MAX_HELD or now - self._held[0][0] > self._hold:
+                self._held.popleft()
+                self.counts["unheard"] += 1
+            return
+        self.counts["unheard"] += 1
+
+    def importance(self, now: float) -> float:
+        """The track's importance now, tags included, in [0, 1]."""
+        tags = self._session.core.scheduler.tags
+        return tags.importance(self.name, now=now, base=self._base)
+
+    def _queue(self, pending: Pending, now: float, *, delayed: float = 0.0) -> None:
+        if pending.keyframe:
+            self._group += 1
+            self._index = 0
+        object_id = ObjectId(self.info.number, self._group, self._index)
+        depends = () if pending.keyframe or self._previous is None else (self._previous,)
+        deadline = None if self._deadline is None else self._deadline + delayed
+        header = ObjectHeader(
+            id=object_id,
+            captured=pending.captured,
+            duration=pending.duration,
+            deadline=deadline,
+            importance=self.importance(now),
+            size=len(pending.payload),
+            keyframe=pending.keyframe,
+            silence=pending.silence,
+            sequence=self._sequence,
+            depends_on=depends,
+            picture=pending.picture,
+        )
+        obj = MediaObject(
+            id=object_id,
+            payload=header.encode() + pending.payload,
+            captured=pending.captured,
+            deadline=float("inf") if deadline is None else pending.captured + deadline,
+            depends_on=depends,
+        )
+        self._sequence += 1
+        self._index += 1
+        self._previous = object_id
+        self._queued_bytes += len(obj.payload)
+        self._session.send_object(obj, header, delivery=self._delivery, now=now)
+
+    def _release(self, obj: MediaObject) -> None:
+        self._queued_bytes -= len(obj.payload)
+        if self._queued_bytes <= self._queue_limit():
+            self._room.set()
+
+    def _queue_limit(self) -> int:
+        return 0
+
+    async def _drained(self) -> None:
+        while self._queued_bytes > 0:
+            self._room.clear()
+            await self._room.wait()
+
+    @property
+    def objects(self) -> int:
+        """Objects numbered so far."""
+        return self._sequence
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and what is queued; for `Session.stats`."""
+        return {
+            "media": self.media,
+            "subscribed": self.is_subscribed,
+            "objects": self._sequence,
+            "queued_bytes": self._queued_bytes,
+            **self.counts,
+        }

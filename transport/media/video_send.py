@@ -1,0 +1,222 @@
+"""Pictures out: skipped early, aimed by tags, coded in a thread of their own.
+
+A frame that the link has no room for is skipped *before* it is encoded: dropping it afterwards
+would break every later frame's reference and cost a keyframe.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import av
+from numpy.typing import NDArray
+
+from ...codecs.errors import CodecError
+from ...codecs.video import EncodedVideo, VideoEncoder, VideoSettings
+from ...codecs.worker import CodecWorker
+from ...scheduler.rates import RateDemand
+from ...scheduler.sources.gesture import GestureSource
+from ...scheduler.types import Region, Shed, Tag
+from ..errors import UsageError
+from .kinds import Video
+from .publication import Pending, Publication
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+MAX_BACKLOG_FRAMES = 1.5
+"""Frame intervals of queued video beyond which the next frame is skipped."""
+KEYFRAME_INTERVAL = 0.5
+"""Seconds between keyframes that are asked for, at least (or two round trips)."""
+OBJECT_OVERHEAD_BYTES = 70
+"""Object header, frames and packets' own bytes around one small video object, on the wire."""
+PACKET_EFFICIENCY = 0.96
+"""Payload's share of a full packet: 1200 bytes less 27 of packet and about 20 of frames."""
+
+
+class VideoPublication(Publication):
+    """A track of pictures."""
+
+    media = "video"
+
+    def __init__(self, session: Session, number: int, name: str, kind: Video) -> None:
+        super().__init__(
+            session,
+            number,
+            name,
+            importance=kind.importance,
+            deadline=kind.deadline,
+            delivery="stream",
+            hold=0.0,
+            params={"codec": "h264", "fps": kind.fps},
+        )
+        self._kind = kind
+        self._rate = min(kind.bitrate_bps, session.settings.congestion.initial_bps * 0.7)
+        self._encoder = VideoEncoder(
+            VideoSettings(
+                bitrate_bps=max(kind.minimum_bps, self._rate),
+                max_bitrate_bps=kind.bitrate_bps,
+                fps=kind.fps,
+                gop_seconds=kind.gop_seconds,
+                threads=kind.threads,
+            )
+        )
+        self._gesture = GestureSource(name) if kind.gesture_tags else None
+        self._worker = CodecWorker(f"video-{name}", max_queue=2)
+        self._keyframe_wanted = False
+        self._last_keyframe = float("-inf")
+        self._last_captured = float("-inf")
+
+    async def send(
+        self, picture: av.VideoFrame | NDArray[Any], *, captured: float | None = None
+    ) -> bool:
+        """Send a picture captured at `captured` (None: now). False when it was skipped.
+
+        `picture` is an av.VideoFrame or a uint8 array (height, width, 3) in RGB. It is skipped,
+        and counted, while nobody is subscribed, the link or the encoder is behind, or its
+        stamp does not lie after the one before. Raises UsageError for what is no picture.
+        """
+        self._check_open()
+        stamp = time.monotonic() if captured is None else captured
+        reason = self._why_skip(stamp)
+        if reason is not None:
+            self.counts[f"skipped_{reason}"] += 1
+            self._session.trace("frame_skipped", track=self.name, captured=stamp, reason=reason)
+            return False
+        self._last_captured = stamp
+        now = time.monotonic()
+        regions = self._session.core.scheduler.tags.regions(self.name, now=now)
+        keyframe = self._keyframe_due(now)
+        try:
+            encoded, tags = await self._worker.run(
+                self._encode, picture, stamp, keyframe, regions, self._rate
+            )
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"track {self.name!r}: {error}") from error
+        except CodecError:
+            if self._finished:
+                return False
+            raise
+        for tag in tags:
+            self._session.tag_own(tag, now=time.monotonic())
+        if encoded.keyframe:
+            self._last_keyframe = now
+            self._keyframe_wanted = False
+        self._emit_picture(encoded, stamp)
+        return True
+
+    async def send_encoded(
+        self, payload: bytes, *, captured: float, keyframe: bool, size: tuple[int, int]
+    ) -> None:
+        """Send one H.264 access unit (Annex B, one in one out, no B-frames) coded elsewhere."""
+        self._check_open()
+        if not payload:
+            raise UsageError("an access unit has at least one byte")
+        self._emit_picture(EncodedVideo(bytes(payload), keyframe, *size), captured)
+
+    def _emit_picture(self, encoded: EncodedVideo, captured: float) -> None:
+        if not encoded.keyframe and self._previous is None:
+            self.counts["skipped_no_keyframe"] += 1
+            return
+        self._emit(
+            Pending(
+                encoded.payload,
+                captured,
+                1.0 / self._kind.fps,
+                keyframe=encoded.keyframe,
+                picture=(encoded.width, encoded.height),
+            )
+        )
+
+    def _encode(
+        self,
+        picture: av.VideoFrame | NDArray[Any],
+        captured: float,
+        keyframe: bool,
+        regions: list[tuple[Region, float]],
+        rate: float,
+    ) -> tuple[EncodedVideo, list[Tag]]:
+        """In the worker's thread."""
+        if rate != self._encoder.bitrate_bps:
+            self._encoder.set_bitrate(rate)
+        encoded = self._encoder.encode(picture, keyframe=keyframe, regions=regions)
+        tags: list[Tag] = []
+        if self._gesture is not None:
+            if isinstance(picture, av.VideoFrame):
+                luma = picture.to_ndarray(format="gray")
+            else:
+                luma = picture[:, :, 1]  # green carries most of the brightness
+            tags = self._gesture.feed(luma, time=captured)
+        return encoded, tags
+
+    def _why_skip(self, captured: float) -> str | None:
+        if not self.is_subscribed:
+            return "unheard"
+        if captured <= self._last_captured:
+            return "stamp"
+        if self._worker.pending >= 1:
+            return "encoder_behind"
+        scheduler = self._session.core.scheduler
+        if scheduler.backlog_seconds(self.info.number) > MAX_BACKLOG_FRAMES / self._kind.fps:
+            return "link_behind"
+        if self._rate < self._kind.minimum_bps:
+            # Spend the little there is on fewer frames, not on worse ones.
+            interval = self._kind.minimum_bps / max(self._rate, 1.0) / self._kind.fps
+            if captured - self._last_captured < min(interval, 1.0) * 0.9:
+                return "rate"
+        return None
+
+    def _keyframe_due(self, now: float) -> bool:
+        if self._previous is None:
+            return True
+        if not self._keyframe_wanted:
+            return False
+        round_trip = self._session.core.quic.smoothed_rtt or 0.1
+        return now - self._last_keyframe >= max(KEYFRAME_INTERVAL, 2 * round_trip)
+
+    def on_keyframe_request(self, now: float) -> None:
+        """Served at once, or at the end of the interval since the last keyframe."""
+        del now
+        self.counts["keyframe_requests"] += 1
+        self._keyframe_wanted = True
+
+    def on_subscribe(self, now: float) -> None:
+        """A new subscriber can decode nothing but a keyframe."""
+        self._previous = None
+        super().on_subscribe(now)
+
+    def on_shed(self, shed: Shed, now: float) -> None:
+        """Later frames need what was given up: the next one has to be a keyframe."""
+        super().on_shed(shed, now)
+        if not self._keyframe_wanted:
+            self._keyframe_wanted = True
+
+    def demand(self, now: float) -> RateDemand[int]:
+        """Between its minimum and its ceiling, on the wire."""
+        overhead = OBJECT_OVERHEAD_BYTES * 8.0 * self._kind.fps
+        return RateDemand(
+            self.info.number,
+            self.importance(now),
+            self._kind.minimum_bps / PACKET_EFFICIENCY + overhead,
+            self._kind.bitrate_bps / PACKET_EFFICIENCY + overhead,
+        )
+
+    def set_rate(self, bps: float) -> None:
+        """Takes effect with the next picture."""
+        overhead = OBJECT_OVERHEAD_BYTES * 8.0 * self._kind.fps
+        payload = (bps - overhead) * PACKET_EFFICIENCY
+        self._rate = max(20_000.0, min(payload, self._kind.bitrate_bps))
+
+    async def _close(self) -> None:
+        self.close_now()
+
+    def close_now(self) -> None:
+        """See Publication."""
+        super().close_now()
+        self._worker.close()
+        self._encoder.close()
+
+    def stats(self) -> dict[str, Any]:
+        """See Publication."""
+        return {**super().stats(), "target_bps": self._rate}
