@@ -22,7 +22,7 @@ def _periods() -> Samples:
     t = (np.arange(6000) / RATE)[:, None]
     harmonics = np.arange(1, 6)
     waves = 0.15 * np.sin(2 * np.pi * 125 * harmonics * t) / harmonics
-    return waves.sum(axis=1, keepdims=True).astype(np.float32)
+    return np.asarray(waves.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
 _PERIODS = _periods()

@@ -78,6 +78,7 @@ def test_b22_untold_loss_is_given_up_after_a_round_trip() -> None:
     assert video.poll(now=11 * FRAME) == []
     assert not video.needs_keyframe(11 * FRAME)
     due = video.next_time()
+    assert due is not None
     assert due == pytest.approx(11 * FRAME + 1.25 * 0.05 + FRAME)
     assert video.poll(now=due) == []
     assert video.needs_keyframe(due)
