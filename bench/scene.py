@@ -104,7 +104,7 @@ class Scene:
                 if stream.average_rate:
                     step = float(1 / stream.average_rate)
                 for frame in container.decode(stream):
-                    time = frame.time if frame.time is not None else time + step
+                    time = frame.time if frame.pts is not None else time + step
                     if offset + time >= self.duration:
                         return
                     yield offset + time, frame
@@ -134,7 +134,8 @@ class Scene:
         level = float(np.quantile(np.sqrt((blocks**2).mean(axis=1)), 0.05)) if len(blocks) else 0.0
         seed = [m.track for m in self.microphones].index(track)
         tone = np.random.default_rng(seed).normal(0.0, max(level, 1e-4), len(mix))
-        return (mix * mask + tone * (1.0 - mask)).astype(np.float32)
+        heard: NDArray[np.float32] = (mix * mask + tone * (1.0 - mask)).astype(np.float32)
+        return heard
 
 
 def scene_names() -> list[str]:

@@ -15,7 +15,6 @@ import gc
 import json
 import multiprocessing
 import os
-import resource
 import sys
 import time
 from multiprocessing.connection import Connection
@@ -40,6 +39,12 @@ def resident_mb() -> float:
     if statm.exists():
         pages = int(statm.read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    if sys.platform == "win32":
+        raise SystemExit(
+            "the soak needs /proc or getrusage to read its memory; Windows has neither"
+        )
+    import resource  # noqa: PLC0415 - Windows has no such module
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
@@ -53,7 +58,8 @@ def moving_pictures(seed: int) -> list[av.VideoFrame]:
         image = np.repeat(ground[:, :, None], 3, axis=2)
         x = int(260 + 200 * np.sin(2 * np.pi * index / PICTURES))
         image[100:260, x : x + 120] = rng.integers(0, 255, (160, 120, 1), dtype=np.uint8)
-        pictures.append(av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv420p"))
+        picture = av.VideoFrame.from_ndarray(image, format="rgb24")
+        pictures.append(picture.reformat(format="yuv420p"))
     return pictures
 
 
@@ -181,7 +187,7 @@ def main() -> None:
         "tick": stats["tick"],
         "shown": received["shown"],
         "published": stats["published"],
-        "queue_delay_ms": link_stats["down" if "down" in link_stats else "up"].get("queue_delay_ms"),
+        "queue_delay_ms": link_stats["down"]["queue_delay_ms"],
         "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
     }
     print(json.dumps(result, indent=2))  # noqa: T201 - this program's output

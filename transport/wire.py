@@ -36,6 +36,13 @@ _PING = struct.Struct("!Bd")
 _PONG = struct.Struct("!Bddd")
 
 
+def _pack(values: list[Any]) -> bytes:
+    packed = msgpack.packb(values)
+    if not isinstance(packed, bytes):
+        raise TypeError("msgpack gave no bytes")
+    return packed
+
+
 def unpack_bounded(data: bytes | memoryview, *, most: int, what: str) -> Any:
     """Decode one msgpack value of at most `most` bytes. Raises WireError."""
     if len(data) > most:
@@ -88,7 +95,7 @@ class Message:
 
     def encode(self) -> bytes:
         """The framed message."""
-        body: bytes = msgpack.packb([self.NUMBER, *(getattr(self, f.name) for f in fields(self))])
+        body = _pack([self.NUMBER, *(getattr(self, f.name) for f in fields(self))])
         return _LENGTH.pack(len(body)) + body
 
     def check(self) -> None:
@@ -338,7 +345,7 @@ class ObjectHeader:
 
     def encode(self) -> bytes:
         """Length-prefixed header bytes."""
-        body: bytes = msgpack.packb(
+        body = _pack(
             [
                 self.id.track,
                 self.id.group,
@@ -391,7 +398,8 @@ def _decode_header(body: bytes, limits: Limits) -> ObjectHeader:
     if picture is not None:
         if not isinstance(picture, list) or len(picture) != 2:
             raise WireError("object: a picture's size is width and height")
-        picture = tuple(_integer(side, "object: picture side", 16384) for side in picture)
+        width, height = (_integer(side, "object: picture side", 16384) for side in picture)
+        picture = (width, height)
     ids = []
     for entry in depends:
         if not isinstance(entry, list) or len(entry) != 3:

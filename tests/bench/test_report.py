@@ -55,7 +55,10 @@ def simulate(name: str, *, by_class: bool) -> RunData:
     waiting = capture(source)
     order = {cls: rank for rank, cls in enumerate(ObjectClass)}
     records, sent = [], 0
-    free, shares = 0.0, {track: [] for track in ("face", "voice-1", "voice-2")}
+    free = 0.0
+    shares: dict[str, list[tuple[float, float]]] = {
+        track: [] for track in ("face", "voice-1", "voice-2")
+    }
     served: list[tuple[float, str, int]] = []
     queue: list[tuple[float, str, ObjectClass, int]] = []
     while waiting or queue:

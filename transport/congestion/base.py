@@ -46,14 +46,17 @@ class Controller(Protocol):
     @property
     def window_bytes(self) -> int:
         """Bytes that may be in flight."""
+        ...
 
     @property
     def pacing_bps(self) -> float:
         """Bits per second at which packets leave."""
+        ...
 
     @property
     def target_bps(self) -> float:
         """Bits per second that media may produce, packet overhead included."""
+        ...
 
     def on_sent(self, packet_number: int, size: int, *, in_flight: int, now: float) -> None:
         """A packet of `size` bytes left; `in_flight` includes it."""
@@ -78,3 +81,4 @@ class Controller(Protocol):
 
     def estimate(self) -> LinkEstimate:
         """What the controller believes now."""
+        ...
