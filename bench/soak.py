@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import multiprocessing
 import os
@@ -97,6 +96,7 @@ async def _receive(pipe: Connection) -> None:
         finally:
             over.set()
 
+    limen.tune_process()
     async with limen.serve(handler) as server:
         pipe.send((server.port, server.fingerprint))
         while not over.is_set():
@@ -107,8 +107,7 @@ async def _receive(pipe: Connection) -> None:
 
 async def _send(port: int, fingerprint: str, minutes: float, seed: int) -> dict[str, Any]:
     pictures, sound = moving_pictures(seed), voice(seed, 60)
-    gc.collect()
-    gc.freeze()
+    limen.tune_process()
     memory: list[float] = []
     async with limen.connect("127.0.0.1", port, fingerprint=fingerprint) as session:
         face = session.publish("face", limen.Video(bitrate_bps=800_000, fps=FPS))

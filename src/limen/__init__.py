@@ -19,6 +19,7 @@ from .transport.media.kinds import Audio, AudioFrame, Data, DataFrame, Frame, Vi
 from .transport.quic.tls import Certificate
 from .transport.session import Session, now
 from .transport.settings import SessionSettings
+from .transport.tuning import tune_process
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "connect",
     "now",
     "serve",
+    "tune_process",
 ]
