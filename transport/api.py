@@ -25,6 +25,8 @@ from .settings import SessionSettings
 logger = logging.getLogger("limen")
 Handler = Callable[[Session], Awaitable[object]]
 """What it returns is not used."""
+HANDSHAKE_TIMEOUT = 5.0
+"""Seconds after which a server gives up a handshake that did not complete."""
 HANDLER_GRACE = 1.0
 """Seconds a handler gets to end by itself once its session or the server is closed."""
 
@@ -175,7 +177,11 @@ class Server:
 
         wire.after_pump = after_pump
         try:
-            await session.wait_connected()
+            try:
+                await asyncio.wait_for(session.wait_connected(), HANDSHAKE_TIMEOUT)
+            except TimeoutError:
+                self._endpoint.counts["handshakes_given_up"] += 1
+                return
             await self._handle(session)
         except SessionClosedError:
             pass  # a handshake that failed, or a handler that ended with its session

@@ -31,11 +31,16 @@ class CloseCode(IntEnum):
 _ALERT_BASE = int(QuicErrorCode.CRYPTO_ERROR)
 
 
+def _one_line(phrase: str) -> str:
+    """The peer chose these words: no line breaks or control characters reach a terminal."""
+    return "".join(c if c.isprintable() else " " for c in phrase)[:200].strip()
+
+
 def explain_close(
     event: ConnectionTerminated, settings: SessionSettings, *, handshake: bool
 ) -> Closed:
     """The reason in words; `handshake` is True when the session was not yet set up."""
-    phrase = event.reason_phrase
+    phrase = _one_line(event.reason_phrase)
     if event.frame_type is None and event.error_code in CloseCode.__members__.values():
         code = CloseCode(event.error_code)
         if code is CloseCode.DONE:

@@ -59,6 +59,11 @@ CLOCK_INTERVAL = 1.0
 """Seconds between clock probes while media flows; the first four follow each other closely."""
 QUIET = 2.0
 """Seconds without media after which probes stop, so that an idle session sleeps."""
+MAX_WAITING_ANSWERS = 16
+"""DATAGRAMs that may wait for a packet before clock probes go unanswered: a peer that asks
+without end and acknowledges nothing fills no memory."""
+REASON_BYTES = 200
+"""A reason to close is cut to this many bytes of UTF-8, so that any packet has room for it."""
 
 
 class SessionCore:
@@ -163,7 +168,7 @@ class SessionCore:
             for report in self._recorder.take():
                 self.quic.send_datagram_frame(report)
         out = self.quic.pump(now=now)
-        if self._settle():
+        while self._settle():
             out += self.quic.pump(now=now)
         self._drain(now)
         return out
@@ -182,7 +187,7 @@ class SessionCore:
             self._recorder.due_at() if self.quic.is_connected else None,
             self.outgoing.next_sweep(),
             self.incoming.next_timeout(),
-            self._next_clock if now - self._last_media < QUIET or self._clock_probes < 4 else None,
+            self._next_probe(now),
             self._keepalive_at(),
         ]
         if self.scheduler.backlog_bytes > 0 and self.quic.is_connected:
@@ -203,6 +208,8 @@ class SessionCore:
         self.incoming.expire(self.quic, now=now)
         expired = self.outgoing.sweep(self.quic, now=now)
         self._note_gone(expired)
+        for object_id in expired:
+            self.scheduler.drop_dependents(object_id, now=now)
         self._probe_clock(now)
         keepalive = self._keepalive_at()
         if keepalive is not None and now >= keepalive:
@@ -256,10 +263,16 @@ class SessionCore:
             return None
         return self._last_heard + self._settings.idle_timeout / 3
 
+    def _next_probe(self, now: float) -> float | None:
+        """When the clocks are compared next; None while nothing flows or the peer cannot answer."""
+        if not self.quic.datagram_limit or not self.quic.is_connected:
+            return None
+        flowing = now - self._last_media < QUIET or self._clock_probes < 4
+        return self._next_clock if flowing else None
+
     def _probe_clock(self, now: float) -> None:
-        if self._next_clock is None or now < self._next_clock or not self.quic.datagram_limit:
-            return
-        if now - self._last_media >= QUIET and self._clock_probes >= 4:
+        due = self._next_probe(now)
+        if due is None or now < due:
             return
         self._clock_probes += 1
         self._next_clock = now + (0.05 if self._clock_probes < 4 else CLOCK_INTERVAL)
@@ -328,7 +341,8 @@ class SessionCore:
     def close(self, reason: str, *, code: CloseCode = CloseCode.DONE) -> None:
         """Say good-bye; `transmit` afterwards carries it to the peer."""
         if self.closed is None:
-            self.quic.close(error_code=code, reason_phrase=reason[:200])
+            short = reason.encode(errors="replace")[:REASON_BYTES].decode(errors="ignore")
+            self.quic.close(error_code=code, reason_phrase=short)
             self._finish(Closed(reason, error=code is not CloseCode.DONE))
 
     # -- what the peer does
@@ -356,7 +370,7 @@ class SessionCore:
             case quic_events.StopSendingReceived():
                 if event.stream_id == self._control_stream:
                     raise PeerError("the peer stopped reading the control stream")
-                self.outgoing.counts["refused_by_peer"] += 1
+                self.outgoing.on_refused(event.stream_id, now=now)
             case quic_events.HandshakeCompleted():
                 self._on_handshake(now)
             case quic_events.ConnectionIdIssued():
@@ -422,7 +436,9 @@ class SessionCore:
             if received is not None:
                 self._on_object(received)
         elif kind == wire.CLOCK_PING:
-            self.quic.send_datagram_frame(wire.encode_pong(data, now, now))
+            pong = wire.encode_pong(data, now, now)
+            if self.quic.datagram_limit and self.quic.waiting_datagrams < MAX_WAITING_ANSWERS:
+                self.quic.send_datagram_frame(pong)
         elif kind == wire.CLOCK_PONG:
             sent, peer_received, peer_sent = wire.decode_pong(data)
             self.clock.add(sent, peer_received, peer_sent, now)

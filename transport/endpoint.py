@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,18 +25,18 @@ from aioquic.quic.packet import (
     pull_quic_header,
 )
 
+from .close_reasons import CloseCode
 from .core import SessionCore
 from .errors import ConnectError, UsageError
 from .events import Event
 from .quic.timer import make_timer
 
+logger = logging.getLogger("limen")
 DRAIN = 64
 """Packets read in one go before answering: 64 × 50 µs keeps one turn of the loop near 3 ms."""
 SOCKET_BUFFER = 4 << 20
 """Bytes asked of the kernel each way: 60 ms of a blocked loop at 500 Mbit/s."""
 CONNECTION_ID_LENGTH = 8
-HANDSHAKE_TIMEOUT = 5.0
-"""Seconds after which a server forgets a handshake that did not complete."""
 
 Address = Any
 """What the socket module uses: a tuple whose form depends on the address family."""
@@ -61,6 +62,7 @@ class Wire:
         self._loop = loop
         self._on_event = on_event
         self._connected = connected
+        self._pending: deque[Event] = deque()
         self._timer = make_timer(loop, self._on_timer)
         self._armed: float | None = None
         self._woken = False
@@ -74,18 +76,22 @@ class Wire:
 
     def receive(self, data: bytes, address: Address, *, now: float) -> None:
         """Feed a packet; call `pump` after the last of a batch."""
-        self.core.receive(data, address, now=now)
+        try:
+            self.core.receive(data, address, now=now)
+        except Exception:
+            self._fail()
 
     def pump(self) -> None:
-        """Transmit, hand out events, arm the timer."""
+        """Transmit, hand out events, arm the timer. May be called from within itself."""
         if self._closed:
             return
         now = time.monotonic()
-        for data, address in self.core.transmit(now=now):
-            self._send(data, address)
-        for event in self.core.events():
-            self._on_event(event)
-        self.after_pump()
+        try:
+            self._exchange(now)
+        except Exception:
+            self._fail()
+            with contextlib.suppress(Exception):
+                self._exchange(now)  # the good-bye
         if self._closed:
             return
         when = self.core.next_timeout(now=now)
@@ -95,6 +101,20 @@ class Wire:
                 self._timer.cancel()
             else:
                 self._timer.arm(when)
+
+    def _exchange(self, now: float) -> None:
+        for data, address in self.core.transmit(now=now):
+            self._send(data, address)
+        self._pending += self.core.events()
+        while self._pending:  # a nested call goes on here, so events keep their order
+            self._on_event(self._pending.popleft())
+        self.after_pump()
+
+    def _fail(self) -> None:
+        """A fault in this one session ends it; the loop and other sessions go on."""
+        logger.exception("a fault in one session; that session is closed, others go on")
+        self.counts["faults"] += 1
+        self.core.close("internal error", code=CloseCode.INTERNAL)
 
     def close(self) -> None:
         """Stop for good; the socket stays open."""
@@ -119,7 +139,10 @@ class Wire:
 
     def _on_timer(self) -> None:
         self._armed = None
-        self.core.handle_timeout(now=time.monotonic())
+        try:
+            self.core.handle_timeout(now=time.monotonic())
+        except Exception:
+            self._fail()
         self.pump()
 
 
@@ -234,7 +257,7 @@ class ServerEndpoint:
         self._max_sessions = max_sessions
         self._loop = asyncio.get_running_loop()
         self._by_id: dict[bytes, Wire] = {}
-        self._wires: dict[Wire, float] = {}
+        self._wires: dict[Wire, None] = {}
         self.counts: Counter[str] = Counter()
         self._versions = QuicConfiguration().supported_versions
         self._unwatch = watch(self._loop, sock, self._readable)
@@ -275,14 +298,14 @@ class ServerEndpoint:
             except OSError:
                 break
             now = time.monotonic()
-            wire = self._find(data, address, now)
+            wire = self._find(data, address)
             if wire is not None:
                 wire.receive(data, address, now=now)
                 touched[wire] = None
         for wire in touched:
             wire.pump()
 
-    def _find(self, data: bytes, address: Address, now: float) -> Wire | None:
+    def _find(self, data: bytes, address: Address) -> Wire | None:
         try:
             header = pull_quic_header(Buffer(data=data), host_cid_length=CONNECTION_ID_LENGTH)
         except ValueError:
@@ -301,18 +324,17 @@ class ServerEndpoint:
         ):
             self.counts["unknown_connection"] += 1
             return None
-        self._forget_stale(now)
         if len(self._wires) >= self._max_sessions:
             self.counts["too_many_sessions"] += 1
             return None
-        return self._accept(header.destination_cid, now)
+        return self._accept(header.destination_cid)
 
-    def _accept(self, destination: bytes, now: float) -> Wire:
+    def _accept(self, destination: bytes) -> Wire:
         core = self._make_core(destination)
         wire = Wire(core, self._sock, self._loop, lambda _: None, connected=False)
         wire._on_event = self._on_session(wire)  # noqa: SLF001 - same module, made in two steps
         wire.after_pump = lambda: self._follow_ids(wire)
-        self._wires[wire] = now
+        self._wires[wire] = None
         self._by_id[destination] = wire
         self._by_id[core.quic.host_cid] = wire
         return wire
@@ -324,12 +346,6 @@ class ServerEndpoint:
             else:
                 self._by_id.pop(connection_id, None)
         wire.core.connection_ids.clear()
-
-    def _forget_stale(self, now: float) -> None:
-        for wire, since in list(self._wires.items()):
-            if wire.core.version is None and now - since > HANDSHAKE_TIMEOUT:
-                self.counts["handshakes_forgotten"] += 1
-                self.remove(wire)
 
     def _answer_version(self, destination: bytes, source: bytes, address: Address) -> None:
         packet = encode_quic_version_negotiation(

@@ -7,6 +7,7 @@ flood of beginnings never pushes out more than itself. Contradictions end the se
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ class _Assembly:
     header: ObjectHeader | None = None
     start: int = 0
     arrived_by: float = 0.0
+    latest: float = math.inf
     refused: bool = False
 
 
@@ -55,8 +57,9 @@ class Incoming:
         """Bytes of an object's stream; the object when they complete it. Raises WireError."""
         assembly = self._open.get(stream_id)
         if assembly is None:
-            assembly = self._open[stream_id] = _Assembly(started=now)
-            assembly.arrived_by = now + self._limits.incomplete_seconds
+            assembly = self._open[stream_id] = _Assembly(
+                now, arrived_by=now + self._limits.incomplete_seconds
+            )
             self._evict(quic)
         quic.consume(len(data))
         if assembly.refused:
@@ -65,6 +68,8 @@ class Incoming:
             return None
         assembly.data += data
         self._bytes += len(data)
+        if data:
+            assembly.arrived_by = min(assembly.latest, now + self._limits.incomplete_seconds)
         if assembly.header is None and not self._read_header(assembly, stream_id, quic, now):
             if end:
                 self._drop(stream_id)
@@ -128,11 +133,9 @@ class Incoming:
         assembly.header = header
         if header.deadline is not None:
             # The deadline runs from capture on the sender's clock; from the first byte seen
-            # here it can only be shorter, so this keeps nothing that could still be in time.
-            allowed = header.deadline + self._limits.overdue_seconds
-            assembly.arrived_by = min(
-                now + allowed, assembly.started + self._limits.incomplete_seconds
-            )
+            # here it can only be shorter, so this gives up nothing that could still be in time.
+            assembly.latest = assembly.started + header.deadline + self._limits.overdue_seconds
+            assembly.arrived_by = min(assembly.latest, assembly.arrived_by)
         return True
 
     def _complete(

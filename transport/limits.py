@@ -33,7 +33,7 @@ class Limits:
     incomplete_bytes: int = 8_000_000
     """Bytes held for objects under assembly; the oldest is refused beyond that."""
     incomplete_seconds: float = 10.0
-    """How long an object may take from its first byte when it names no deadline."""
+    """How long an object under assembly may go without a new byte."""
     overdue_seconds: float = 1.0
     """How long past its deadline an object under assembly is still kept."""
     queued_frames: int = 64

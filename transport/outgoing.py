@@ -110,6 +110,16 @@ class Outgoing:
                 self._open.pop(stream_id, None)
         return events
 
+    def on_refused(self, stream_id: int, *, now: float) -> None:
+        """The peer stopped reading a stream: what is left of its object is not sent.
+
+        aioquic has reset the stream already, and takes no more bytes for it.
+        """
+        self.counts["refused_by_peer"] += 1
+        obj = self._open.pop(stream_id, None)
+        if obj is not None and obj.remaining:
+            self.scheduler.cancel(obj.id, now=now)
+
     def next_sweep(self) -> float | None:
         """When `sweep` should run next; None while no stream is open."""
         return self._next_sweep if self._open else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
@@ -48,6 +49,8 @@ from .settings import SessionSettings
 from .wire import ObjectHeader
 
 T = TypeVar("T")
+LAST_TRACK = 65535
+"""Largest track number on the wire; numbers are used once."""
 RATE_INTERVAL = 0.02
 """Seconds between splits of the rate: within a frame at 30 fps."""
 SHARES_INTERVAL = 0.1
@@ -70,7 +73,7 @@ class Session:
         self._publications: dict[int, Publication] = {}
         self._ended: dict[int, int] = {}
         self._subscriptions: dict[int, Subscription[Any]] = {}
-        self._waiting: set[Subscription[Any]] = set()
+        self._waiting: weakref.WeakSet[Subscription[Any]] = weakref.WeakSet()
         self._next_track = 0
         self._next_split = 0.0
         self._next_shares = 0.0
@@ -106,6 +109,13 @@ class Session:
             raise UsageError(f"a track's name has 1 to {most} characters, got {name!r}")
         if any(p.name == name for p in self._publications.values()):
             raise UsageError(f"this session publishes a track named {name!r} already")
+        if len(self._publications) >= self.settings.limits.tracks:
+            raise UsageError(
+                f"a session offers at most {self.settings.limits.tracks} tracks at once "
+                "(Limits.tracks); finish one first"
+            )
+        if self._next_track > LAST_TRACK:
+            raise UsageError(f"a session offers at most {LAST_TRACK + 1} tracks in its life")
         number, self._next_track = self._next_track, self._next_track + 1
         publication: Publication
         match kind:
@@ -117,7 +127,12 @@ class Session:
                 publication = DataPublication(self, number, name, kind)
             case _:
                 raise UsageError(f"a track is Audio, Video or Data, got {type(kind).__name__}")
-        self.core.scheduler.add_flow(number, track=name, base=kind.importance)
+        self.core.scheduler.add_flow(
+            number,
+            track=name,
+            base=kind.importance,
+            max_queue_bytes=publication.scheduler_bytes,
+        )
         self._publications[number] = publication
         self.core.announce(publication.info)
         self.wake()
@@ -343,15 +358,16 @@ class Session:
     async def attach(self, subscription: Subscription[Any], wait: float) -> None:
         """Wait for the offer a subscription needs, and ask for the track."""
         name = subscription.name
+        self._waiting.add(subscription)
         try:
-            info = await asyncio.wait_for(self.race(self._offered(name)), wait)
+            info = await asyncio.wait_for(self.race(self._offered(subscription)), wait)
         except TimeoutError:
             offered = ", ".join(sorted(self.offers)) or "none"
             raise TrackNotOfferedError(
                 f"the peer offered no track named {name!r} within {wait:g} s; offered: {offered}"
             ) from None
-        if subscription.receiver is not None:
-            return
+        if subscription.receiver is not None or info is None:
+            return  # another reader was faster, or the subscription was closed meanwhile
         if info.number in self._subscriptions:
             raise UsageError(f"this session is subscribed to {name!r} already")
         expected = subscription.expected_media
@@ -382,15 +398,20 @@ class Session:
         self._waiting.discard(subscription)
         receiver = subscription.receiver
         if receiver is None:
+            if not self._closed.done():
+                self._notify_offers()  # it may be waiting for one
             return
         if self._subscriptions.pop(receiver.info.number, None) is not None:
             self.core.unsubscribe(receiver.info.number)
             self.wake()
 
-    async def _offered(self, name: str) -> TrackInfo:
+    async def _offered(self, subscription: Subscription[Any]) -> TrackInfo | None:
+        name = subscription.name
         async with self._offers_changed:
-            await self._offers_changed.wait_for(lambda: name in self.offers)
-            return self.offers[name]
+            await self._offers_changed.wait_for(
+                lambda: subscription.is_closed or name in self.offers
+            )
+            return None if subscription.is_closed else self.offers[name]
 
     # -- what the core tells
 
@@ -483,8 +504,10 @@ class Session:
             bytes=header.size,
         )
         subscription = self._subscriptions.get(header.id.track)
-        if subscription is not None and subscription.receiver is not None:
-            subscription.receiver.on_object(event)
+        receiver = None if subscription is None else subscription.receiver
+        if receiver is not None:
+            receiver.count(header.id)
+            receiver.on_object(event)
 
     def _on_sent(self, event: ObjectSent) -> None:
         obj = event.sent.object
@@ -496,8 +519,9 @@ class Session:
     def _on_gone(self, objects: tuple[ObjectId, ...], now: float) -> None:
         for object_id in objects:
             subscription = self._subscriptions.get(object_id.track)
-            if subscription is not None and subscription.receiver is not None:
-                subscription.receiver.on_gone(object_id, now)
+            receiver = None if subscription is None else subscription.receiver
+            if receiver is not None and receiver.count(object_id):
+                receiver.on_gone(object_id, now)
 
     def _on_track_finished(self, event: TrackFinished) -> None:
         info = self._offers.pop(event.track, None)

@@ -30,6 +30,9 @@ OBJECT = 0x01
 """First byte of a DATAGRAM that carries an object; reports are `feedback.REPORT`."""
 CLOCK_PING = 0x03
 CLOCK_PONG = 0x04
+LATEST_TIME = 8e9
+"""Largest time in seconds, either sign: 250 years, so a clock that counts from 1970 fits, and
+microseconds stay below 2^53, where floats are still exact."""
 _LENGTH = struct.Struct("!I")
 _HEADER_LENGTH = struct.Struct("!H")
 _PING = struct.Struct("!Bd")
@@ -84,7 +87,8 @@ def _text(value: Any, what: str, most: int = 256) -> str:
 
 
 def _time(value: Any, what: str) -> float:
-    return _number(value, what, -1e12, 1e12)
+    """Seconds on some monotonic clock, which may be a machine's uptime or the time of day."""
+    return _number(value, what, -LATEST_TIME, LATEST_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +416,8 @@ def _decode_header(body: bytes, limits: Limits) -> ObjectHeader:
             _integer(values[2], "object: index"),
             _integer(values[3], "object: layer", 255),
         ),
-        captured=_time(values[4], "object: captured µs") / 1e6,
+        captured=_number(values[4], "object: captured µs", -LATEST_TIME * 1e6, LATEST_TIME * 1e6)
+        / 1e6,
         duration=_number(values[5], "object: duration µs", 0, 60e6) / 1e6,
         deadline=None
         if deadline is None

@@ -14,9 +14,10 @@ radio links lose packets without being congested.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .base import Arrival, LinkEstimate
@@ -52,6 +53,20 @@ class State(StrEnum):
     DRAINING = "draining"
 
 
+BUSY_MEMORY = 0.1
+"""Seconds over which it is judged whether the sender had to wait: three video frames."""
+REPORTS_OVER = 1.0
+"""Seconds of acknowledgements without a report after which reports count as over."""
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What one source of arrival times says. Sources differ in clock and meaning: never mixed."""
+
+    base: BaseDelay = field(default_factory=BaseDelay)
+    delivery: DeliveryRate = field(default_factory=DeliveryRate)
+
+
 class DelayController:
     """See the module's text. Implements `congestion.base.Controller`."""
 
@@ -60,18 +75,21 @@ class DelayController:
         self._rate = settings.initial_bps
         self._state = State.STARTING
         self._sent: OrderedDict[int, tuple[float, int]] = OrderedDict()
-        self._base = BaseDelay()
-        self._delivery = DeliveryRate()
+        self._reported = _Measured()
+        self._acked = _Measured()
+        self._path = self._acked
         self._queue_delay = 0.0
+        self._rtt_base = BaseDelay()
         self._rtt_min: float | None = None
         self._rtt: float | None = None
         self._ceiling: float | None = None
         self._last_growth: float | None = None
         self._last_cut = -1.0
         self._busy_share = 0.0
+        self._busy_at = -math.inf
         self._loss = 0.0
-        self._last_report: float | None = None
-        self._in_flight_peak = 0.0
+        self._reports_seen = False
+        self._unreported_since: float | None = None
 
     # -- what it decides
 
@@ -100,7 +118,7 @@ class DelayController:
             target_bps=self.target_bps,
             pacing_bps=self.pacing_bps,
             window_bytes=self.window_bytes,
-            delivered_bps=self._delivery.bps,
+            delivered_bps=self._path.delivery.bps,
             queue_delay=self._queue_delay,
             rtt=self._rtt,
             loss=self._loss,
@@ -111,18 +129,25 @@ class DelayController:
 
     def on_sent(self, packet_number: int, size: int, *, in_flight: int, now: float) -> None:
         """Remember the packet until a report or its turn to be forgotten."""
-        self._in_flight_peak = max(in_flight, self._in_flight_peak * 0.99)
+        del in_flight
         self._sent[packet_number] = (now, size)
         while len(self._sent) > REMEMBERED_PACKETS:
             self._sent.popitem(last=False)
 
     def on_acked(self, packet_number: int, size: int, *, now: float) -> None:
-        """Without reports from the receiver, half the round trip stands in for one-way delay."""
+        """Without reports from the receiver, round trips stand in for one-way delays.
+
+        After a quiet second the first acknowledgement may overtake the first report; that is
+        no reason to change over.
+        """
         self._loss *= 0.99
-        if self._last_report is not None and now - self._last_report < 1.0:
+        if self._unreported_since is None:
+            self._unreported_since = now
+        if self._reports_seen and now - self._unreported_since < REPORTS_OVER:
             return
         sent = self._sent.pop(packet_number, None)
         if sent is not None:
+            self._use(self._acked)
             self._take(sent[0], now, size, now=now)
             self._adjust(now)
 
@@ -138,14 +163,20 @@ class DelayController:
         self._ceiling = self._rate
         self._rate = max(self._settings.minimum_bps, min(self._rate, self._settings.initial_bps))
 
-    def on_rtt(self, rtt: float, *, now: float) -> None:  # noqa: ARG002
-        """Smooth as RFC 9002 section 5.3; the minimum only ever falls, by at most what is seen."""
+    def on_rtt(self, rtt: float, *, now: float) -> None:
+        """Smooth as RFC 9002 section 5.3; the minimum is that of the last ten seconds."""
         self._rtt = rtt if self._rtt is None else self._rtt * 0.875 + rtt * 0.125
-        self._rtt_min = rtt if self._rtt_min is None else min(self._rtt_min, rtt)
+        self._rtt_min = self._rtt_base.add(rtt, now=now)
 
-    def on_backlog(self, waiting: bool, *, now: float) -> None:  # noqa: ARG002
-        """Track how much of the time the sender had to wait: the opposite of app-limited."""
-        self._busy_share += ((1.0 if waiting else 0.0) - self._busy_share) * 0.02
+    def on_backlog(self, waiting: bool, *, now: float) -> None:
+        """Track how much of the time the sender had to wait: the opposite of app-limited.
+
+        Called every millisecond while there is a backlog, so time without calls counts as idle.
+        """
+        busy = self._busy(now)
+        step = min(0.001, max(0.0, now - self._busy_at)) / BUSY_MEMORY
+        self._busy_share = busy + ((1.0 if waiting else 0.0) - busy) * step
+        self._busy_at = now
 
     def on_arrivals(self, arrivals: Sequence[Arrival], *, now: float) -> None:
         """Match a report with what was sent and adjust the rate once."""
@@ -154,18 +185,31 @@ class DelayController:
             sent = self._sent.pop(arrival.packet_number, None)
             if sent is None:
                 continue
-            matched = True
+            if not matched:
+                matched = True
+                self._use(self._reported)
             self._take(sent[0], arrival.received, sent[1], now=now)
         if matched:
-            self._last_report = now
+            self._reports_seen = True
+            self._unreported_since = None
             self._adjust(now)
 
     # -- how
 
+    def _use(self, source: _Measured) -> None:
+        if self._path is not source:
+            self._path = source
+            self._queue_delay = 0.0
+
+    def _busy(self, now: float) -> float:
+        """Share of the time, in [0, 1], that the sender had to wait lately."""
+        idle = now - self._busy_at - 0.002  # two ticks: one may be late
+        return self._busy_share * math.exp(-max(0.0, idle) / BUSY_MEMORY)
+
     def _take(self, sent: float, received: float, size: int, *, now: float) -> None:
-        self._delivery.add(received, size)
+        self._path.delivery.add(received, size)
         delay = received - sent
-        queued = max(0.0, delay - self._base.add(delay, now=now))
+        queued = max(0.0, delay - self._path.base.add(delay, now=now))
         # Falls at once, rises over two or three packets: one late packet is not a queue.
         weight = 1.0 if queued < self._queue_delay else 0.4
         self._queue_delay += (queued - self._queue_delay) * weight
@@ -176,7 +220,7 @@ class DelayController:
         The base delay may come from small packets, so a full one's serialization must fit in.
         The believed rate is used, not the delivered one, which is low whenever media is.
         """
-        rate = max(self._rate, self._delivery.bps or 0.0)
+        rate = max(self._rate, self._path.delivery.bps or 0.0)
         return self._settings.queue_target + 1.25 * self._settings.packet_size * 8.0 / rate
 
     def _adjust(self, now: float) -> None:
@@ -196,11 +240,11 @@ class DelayController:
         if now - self._last_cut < max(0.05, self._rtt or 0.1):
             return
         excess = min(1.0, (self._queue_delay - threshold) / threshold)
-        self._ceiling = self._delivery.bps or self._rate
+        self._ceiling = self._path.delivery.bps or self._rate
         self._cut(0.92 - 0.32 * excess, now)
 
     def _cut(self, factor: float, now: float) -> None:
-        delivered = self._delivery.bps or self._rate
+        delivered = self._path.delivery.bps or self._rate
         self._rate = max(self._settings.minimum_bps, min(self._rate, delivered) * factor)
         self._state = State.DRAINING
         self._last_cut = now
@@ -209,7 +253,7 @@ class DelayController:
     def _grow(self, now: float) -> None:
         elapsed = 0.0 if self._last_growth is None else min(0.1, now - self._last_growth)
         self._last_growth = now
-        delivered = self._delivery.bps
+        delivered = self._path.delivery.bps
         starting = self._state is State.STARTING
         if not starting:
             self._state = State.GROWING
@@ -222,7 +266,7 @@ class DelayController:
             self._ceiling = None
             speed = 2.5 if starting else 0.6
         limit = self._settings.maximum_bps
-        if delivered is not None and self._busy_share < 0.3:
+        if delivered is not None and self._busy(now) < 0.3:
             # Application-limited: what was never sent says nothing about the link (RFC 7661).
             limit = max(self._rate, min(limit, delivered * 1.5))
         grown = self._rate * (1.0 + speed * elapsed)

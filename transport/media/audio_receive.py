@@ -47,7 +47,6 @@ class AudioReceiver(Receiver[AudioFrame]):
         """See Receiver."""
         if self._closed:
             return
-        self.objects += 1
         header, now = received.header, received.arrived
         first = self._buffer.next_time() is None
         self._buffer.insert(
@@ -72,9 +71,8 @@ class AudioReceiver(Receiver[AudioFrame]):
         self.out.check_settled()
 
     def on_gone(self, object_id: ObjectId, now: float) -> None:
-        """The buffer conceals by time; only the count matters."""
+        """The buffer conceals by time; only the count, which has been taken, matters."""
         del object_id, now
-        self.objects += 1
         self.out.check_settled()
 
     def on_finished(self) -> None:

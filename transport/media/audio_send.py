@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codecs.audio_input import AudioFramer, FramedAudio
+from ...codecs.errors import CodecError
 from ...codecs.opus import OpusEncoder
 from ...codecs.worker import CodecWorker
 from ...scheduler.rates import RateDemand
@@ -73,7 +74,7 @@ class AudioPublication(Publication):
         Raises UsageError for shapes that fit no layout, SessionClosedError at the end.
         """
         self._check_open()
-        stamp = time.monotonic() if captured is None else captured
+        stamp = self._stamp(captured)
         rate = samples.sample_rate if isinstance(samples, av.AudioFrame) else sample_rate or 48000
         try:
             frames = self._framer.push(samples, sample_rate=rate, captured=stamp)
@@ -88,13 +89,19 @@ class AudioPublication(Publication):
         if not payload:
             raise UsageError("an Opus packet has at least one byte")
         duration = self._kind.frame_ms / 1000
-        self._emit(Pending(bytes(payload), captured, duration, silence=silence))
+        self._emit(Pending(bytes(payload), self._stamp(captured), duration, silence=silence))
 
     async def _encode(self, frame: FramedAudio) -> None:
         if not self.is_subscribed and self._hold <= 0:
             self.counts["unheard"] += 1
             return
-        payload, tags, silence = await self._worker.run(self._analyse, frame)
+        try:
+            payload, tags, silence = await self._worker.run(self._analyse, frame)
+        except CodecError:
+            self._session.check_open()  # the codec was closed because the session has ended
+            if self._finished:
+                return
+            raise
         now = time.monotonic()
         for tag in tags:
             self._session.tag_own(tag, now=now)

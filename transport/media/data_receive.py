@@ -15,7 +15,6 @@ class DataReceiver(Receiver[DataFrame]):
 
     def on_object(self, received: ObjectReceived) -> None:
         """See Receiver."""
-        self.objects += 1
         header = received.header
         frame = DataFrame(
             payload=received.payload,
@@ -31,7 +30,6 @@ class DataReceiver(Receiver[DataFrame]):
     def on_gone(self, object_id: ObjectId, now: float) -> None:
         """See Receiver."""
         del object_id, now
-        self.objects += 1
         self.out.counts["gone"] += 1
         self.out.check_settled()
 

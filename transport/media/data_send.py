@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from .kinds import Data
-from .publication import Pending, Publication
+from .publication import MAX_QUEUED_OBJECTS, Pending, Publication
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -31,6 +30,12 @@ class DataPublication(Publication):
         )
         self._kind = kind
 
+    @property
+    def scheduler_bytes(self) -> int:
+        """Room for what `send` lets in, and for one object on top."""
+        largest = self._session.settings.limits.object_bytes
+        return self._kind.queue_bytes + largest + 2 * self._session.settings.limits.header_bytes
+
     async def send(
         self, payload: bytes, *, captured: float | None = None, independent: bool = True
     ) -> None:
@@ -45,11 +50,12 @@ class DataPublication(Publication):
         most = self._session.settings.limits.object_bytes
         if len(payload) > most:
             raise UsageError(f"an object has at most {most} bytes, got {len(payload)}")
-        while self._queued_bytes > self._kind.queue_bytes:
+        stamp = self._stamp(captured)
+        while (
+            self._queued_bytes > self._kind.queue_bytes
+            or self._queued_objects >= MAX_QUEUED_OBJECTS
+        ):
             self._room.clear()
             await self._session.race(self._room.wait())
-        stamp = time.monotonic() if captured is None else captured
+            self._check_open()
         self._emit(Pending(bytes(payload), stamp, keyframe=independent or self._group < 0))
-
-    def _queue_limit(self) -> int:
-        return 0 if self._finished else self._kind.queue_bytes

@@ -8,6 +8,8 @@ the link: what the link cannot carry is the scheduler's to shed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 
 MAX_HELD = 1024
 """Objects held for a late subscriber at most."""
+MAX_HELD_BYTES = 4_000_000
+"""The same in bytes; the oldest go first, the newest is always kept."""
+MAX_QUEUED_OBJECTS = 512
+"""Objects queued beyond which a back-pressured `send` waits, however small they are: half of
+what a flow of the scheduler takes before it sheds some."""
+LONGEST_DEADLINE = 3600.0
+"""Seconds: the most the wire can say."""
+LATEST_CAPTURE = 8e9
+"""A capture time in seconds is at most this, either sign (250 years): what the wire can say."""
 DRAIN_LIMIT = 5.0
 """Seconds `finish` waits at most for what is queued."""
 
@@ -66,6 +77,7 @@ class Publication:
         self._delivery = delivery
         self._hold = hold
         self._held: deque[tuple[float, Pending]] = deque()
+        self._held_bytes = 0
         self._subscribed = asyncio.Event()
         self._finished = False
         self._sequence = 0
@@ -73,8 +85,14 @@ class Publication:
         self._index = 0
         self._previous: ObjectId | None = None
         self._queued_bytes = 0
+        self._queued_objects = 0
         self._room = asyncio.Event()
         self._room.set()
+
+    @property
+    def scheduler_bytes(self) -> int | None:
+        """Bytes the scheduler must be able to queue for this track; None: its default."""
+        return None
 
     @property
     def name(self) -> str:
@@ -91,20 +109,33 @@ class Publication:
         await self._session.race(self._subscribed.wait())
 
     async def finish(self) -> None:
-        """End the track: send what is queued (5 s at most), then tell the peer. Safe twice."""
+        """End the track: send what is queued (5 s at most), then tell the peer. Safe twice.
+
+        What is held for a late subscriber stays on offer for the rest of its `hold`.
+        """
         if self._finished:
             return
         self._finished = True
         try:
             await self._flush()
+            await self._offer_held()
             if self._queued_bytes:
-                self._room.clear()
                 await asyncio.wait_for(self._session.race(self._drained()), DRAIN_LIMIT)
         except (TimeoutError, SessionClosedError):
             self.counts["unsent_at_finish"] += self._queued_bytes
         finally:
+            self.counts["unheard"] += len(self._held)
+            self._held.clear()
             self._session.end_publication(self)
+            self._room.set()  # whoever waits to send learns that it is over
             await self._close()
+
+    async def _offer_held(self) -> None:
+        if not self._held:
+            return
+        left = self._held[-1][0] + self._hold - time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wait_subscribed(), max(0.0, left))
 
     # -- for the media's own part
 
@@ -143,6 +174,7 @@ class Publication:
     def on_subscribe(self, now: float) -> None:
         """The peer wants this track: what was held goes out now."""
         self._subscribed.set()
+        self._held_bytes = 0
         while self._held:
             kept, pending = self._held.popleft()
             if now - kept <= self._hold:
@@ -159,6 +191,17 @@ class Publication:
             raise UsageError(f"track {self.name!r} is finished; nothing more can be sent on it")
         self._session.check_open()
 
+    def _stamp(self, captured: float | None) -> float:
+        """A capture time as given, or now; raises UsageError for one the wire cannot say."""
+        if captured is None:
+            return time.monotonic()
+        if not (math.isfinite(captured) and abs(captured) <= LATEST_CAPTURE):
+            raise UsageError(
+                f"track {self.name!r}: captured is a time in seconds as limen.now() gives it, "
+                f"got {captured!r}"
+            )
+        return float(captured)
+
     def _emit(self, pending: Pending) -> None:
         """Queue an object, or hold or drop it while nobody listens."""
         now = time.monotonic()
@@ -167,8 +210,13 @@ class Publication:
             return
         if self._hold > 0:
             self._held.append((now, pending))
-            while len(self._held) > MAX_HELD or now - self._held[0][0] > self._hold:
-                self._held.popleft()
+            self._held_bytes += len(pending.payload)
+            while (
+                len(self._held) > MAX_HELD
+                or now - self._held[0][0] > self._hold
+                or (self._held_bytes > MAX_HELD_BYTES and len(self._held) > 1)
+            ):
+                self._held_bytes -= len(self._held.popleft()[1].payload)
                 self.counts["unheard"] += 1
             return
         self.counts["unheard"] += 1
@@ -184,7 +232,9 @@ class Publication:
             self._index = 0
         object_id = ObjectId(self.info.number, self._group, self._index)
         depends = () if pending.keyframe or self._previous is None else (self._previous,)
-        deadline = None if self._deadline is None else self._deadline + delayed
+        deadline = None
+        if self._deadline is not None:
+            deadline = min(self._deadline + delayed, LONGEST_DEADLINE)
         header = ObjectHeader(
             id=object_id,
             captured=pending.captured,
@@ -209,15 +259,13 @@ class Publication:
         self._index += 1
         self._previous = object_id
         self._queued_bytes += len(obj.payload)
+        self._queued_objects += 1
         self._session.send_object(obj, header, delivery=self._delivery, now=now)
 
     def _release(self, obj: MediaObject) -> None:
         self._queued_bytes -= len(obj.payload)
-        if self._queued_bytes <= self._queue_limit():
-            self._room.set()
-
-    def _queue_limit(self) -> int:
-        return 0
+        self._queued_objects -= 1
+        self._room.set()
 
     async def _drained(self) -> None:
         while self._queued_bytes > 0:

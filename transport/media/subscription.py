@@ -7,7 +7,7 @@ screen shows the newest picture and not the backlog.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..session import Session
 
 F = TypeVar("F")
+COUNTED = 1024
+"""Ids remembered so that an object is not counted twice: ten seconds at 100 objects/s."""
 SETTLE = 1.0
 """Seconds waited after a track's end for objects that are still on their way."""
 
@@ -32,6 +34,20 @@ class Receiver(Generic[F]):
         self.out = subscription
         self.objects = 0
         """Objects that arrived or are known to be gone."""
+        self._counted: OrderedDict[ObjectId, None] = OrderedDict()
+
+    def count(self, object_id: ObjectId) -> bool:
+        """Count an object once; False when it is known already.
+
+        That an object is gone may be said twice, by a stream's reset and by a message.
+        """
+        if object_id in self._counted:
+            return False
+        self._counted[object_id] = None
+        if len(self._counted) > COUNTED:
+            self._counted.popitem(last=False)
+        self.objects += 1
+        return True
 
     def on_object(self, received: ObjectReceived) -> None:
         """An object arrived whole."""
@@ -90,9 +106,18 @@ class Subscription(Generic[F]):
     def __aiter__(self) -> AsyncIterator[F]:
         return self
 
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closed
+
     async def __anext__(self) -> F:
         if self.receiver is None and not self._ended:
-            await self.ready()
+            try:
+                await self.ready()
+            except SessionClosedError:
+                if self._error is not None or not self._ended:
+                    raise
         while not self._frames:
             if self._error is not None:
                 raise self._error
@@ -110,6 +135,8 @@ class Subscription(Generic[F]):
             self._closed = True
             self._session.detach(self)
         self._stop()
+        self._frames.clear()
+        self._bytes = 0
 
     # -- for receivers and the session
 

@@ -50,7 +50,6 @@ class VideoReceiver(Receiver[VideoFrame]):
         """See Receiver."""
         if self._closed:
             return
-        self.objects += 1
         header, now = received.header, received.arrived
         round_trip = self.session.core.quic.smoothed_rtt
         if round_trip is not None:
@@ -73,7 +72,6 @@ class VideoReceiver(Receiver[VideoFrame]):
 
     def on_gone(self, object_id: ObjectId, now: float) -> None:
         """See Receiver."""
-        self.objects += 1
         if not self._closed:
             self._release.lost(object_id, now=now)
             self._poll()

@@ -78,7 +78,7 @@ class VideoPublication(Publication):
         stamp does not lie after the one before. Raises UsageError for what is no picture.
         """
         self._check_open()
-        stamp = time.monotonic() if captured is None else captured
+        stamp = self._stamp(captured)
         reason = self._why_skip(stamp)
         if reason is not None:
             self.counts[f"skipped_{reason}"] += 1
@@ -95,6 +95,7 @@ class VideoPublication(Publication):
         except (ValueError, TypeError) as error:
             raise UsageError(f"track {self.name!r}: {error}") from error
         except CodecError:
+            self._session.check_open()  # the codec was closed because the session has ended
             if self._finished:
                 return False
             raise
@@ -113,7 +114,7 @@ class VideoPublication(Publication):
         self._check_open()
         if not payload:
             raise UsageError("an access unit has at least one byte")
-        self._emit_picture(EncodedVideo(bytes(payload), keyframe, *size), captured)
+        self._emit_picture(EncodedVideo(bytes(payload), keyframe, *size), self._stamp(captured))
 
     def _emit_picture(self, encoded: EncodedVideo, captured: float) -> None:
         if not encoded.keyframe and self._previous is None:

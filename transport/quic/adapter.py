@@ -291,6 +291,11 @@ class MediaQuic(QuicConnection):
         self._ack_delay = PROMPT_ACK if recent else LAZY_ACK
         super().receive_datagram(data, addr, now)
 
+    @property
+    def waiting_datagrams(self) -> int:
+        """DATAGRAMs handed over (reports, clock answers) that no packet has taken yet."""
+        return len(self._datagrams_pending)
+
     def note_stream_data(self, *, now: float) -> None:
         """Stream data came in: its sender repairs losses only as fast as it is acknowledged."""
         self._last_stream_data = now
