@@ -1,0 +1,1 @@
+"""`limen demo`: the same media over the same link twice, compared."""

@@ -1,0 +1,49 @@
+"""What both ends of a run are told, as a JSON file: everything but ports and the moment of start."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..scene import MediaChoice, Scene, load_scene
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run's settings, the same for every peer of a comparison."""
+
+    scene: str
+    """A shipped scene's name or a .toml path."""
+    media: MediaChoice
+    seed: int
+    duration: float
+    """Seconds of capture."""
+    video_bps: int = 720_000
+    """The picture's nominal (and highest) rate. With both voices and the packets' own bytes it
+    takes four fifths of 1 Mbit/s: it fits, and not into 400 kbit/s."""
+    voice_bps: int = 28_000
+    """Each microphone's rate."""
+    lead: float = 1.2
+    """Seconds between the first packet and the start of capture: handshake and subscriptions."""
+    drain: float = 3.0
+    """Seconds after the last capture; what has not come by then never came."""
+
+    @property
+    def link_duration(self) -> float:
+        """The length a timed link profile is laid out for: its middle is the capture's middle."""
+        return self.duration + 2.0 * self.lead
+
+    def load_scene(self) -> Scene:
+        """The scene with its media; they are in the cache by now."""
+        return load_scene(self.scene, media=self.media, seed=self.seed, duration=self.duration)
+
+    def write(self, path: Path) -> None:
+        """Save for `read`."""
+        path.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> RunPlan:
+        """What `write` saved."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
