@@ -92,6 +92,13 @@ class Session:
         """True once the session has ended, for whatever reason."""
         return self._closed.done()
 
+    @property
+    def failure(self) -> str | None:
+        """Why the session broke off; None while it lives and after an orderly close."""
+        if not self._closed.done() or not self._closed.result().error:
+            return None
+        return self._closed.result().reason
+
     @overload
     def publish(self, name: str, kind: Audio) -> AudioPublication: ...
     @overload
