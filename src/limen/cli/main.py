@@ -1,0 +1,76 @@
+"""The `limen` command: its subcommands, and the one place where a failure becomes words.
+
+Whatever goes wrong ends as one line on standard error and an exit code: 1 for what failed, 2 for
+a command line that makes no sense, 130 after Ctrl-C. A traceback is for developers; they get it
+with LIMEN_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import typer
+
+
+def make_app() -> typer.Typer:
+    """All subcommands; each module brings the functions it registers."""
+    import typer  # noqa: PLC0415 - an extra; `main` has checked that it is there
+
+    from .commands import recv, root, samples, send, version  # noqa: PLC0415
+
+    app = typer.Typer(
+        name="limen",
+        help="Real-time media over QUIC that spends a scarce link on what matters at this moment.",
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(root)
+    app.command("send")(send)
+    app.command("recv")(recv)
+    app.command("samples")(samples)
+    app.command("version")(version)
+    return app
+
+
+def main() -> None:
+    """Run the command line and exit. The entry point of the package."""
+    missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"limen: the command line needs {' and '.join(missing)}: pip install 'limen[cli]'\n"
+        )
+        raise SystemExit(2)
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    import typer  # noqa: PLC0415
+
+    from .failures import Interrupted, explain  # noqa: PLC0415
+
+    command: Any = typer.main.get_command(make_app())
+    try:
+        result = command.main(args=arguments, prog_name="limen", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except Interrupted as stop:
+        return stop.code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:
+        if os.environ.get("LIMEN_DEBUG"):
+            raise
+        message, code = explain(error)
+        sys.stderr.write(f"limen: {message}\n")
+        return code
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()
