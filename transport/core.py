@@ -282,7 +282,8 @@ class SessionCore:
         estimate = self.controller.estimate()
         if estimate.delivered_bps is None:
             return  # nothing measured yet: nothing should be given up on a guess
-        one_way = (estimate.rtt or 0.1) / 2 + estimate.queue_delay
+        # The queue is counted once: the smoothed round trip has it in it already.
+        one_way = (estimate.base_rtt or estimate.rtt or 0.1) / 2 + estimate.queue_delay
         self.scheduler.set_link(rate_bps=self.controller.target_bps, one_way_delay=one_way)
 
     # -- what this end does

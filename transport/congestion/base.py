@@ -38,6 +38,8 @@ class LinkEstimate:
     loss: float
     """Share of packets lost over the last second or so, in [0, 1]."""
     state: str
+    base_rtt: float | None = None
+    """The least round-trip time seen, in seconds: without queues."""
 
 
 class Controller(Protocol):

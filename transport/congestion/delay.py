@@ -53,6 +53,12 @@ class State(StrEnum):
     DRAINING = "draining"
 
 
+NEWEST = 0.06
+"""Seconds of arrivals that tell what a link that just became slower delivers now. With a longer
+window the first cut is made from the old rate, and the queue takes two round trips to drain."""
+CLEAR_AFTER = 0.3
+"""Seconds without any queue, near the rate at which one built before, after which the link is
+taken to have become faster. On a link that is nearly full every picture makes a short queue."""
 BUSY_MEMORY = 0.1
 """Seconds over which it is judged whether the sender had to wait: three video frames."""
 REPORTS_OVER = 1.0
@@ -65,6 +71,7 @@ class _Measured:
 
     base: BaseDelay = field(default_factory=BaseDelay)
     delivery: DeliveryRate = field(default_factory=DeliveryRate)
+    newest: DeliveryRate = field(default_factory=lambda: DeliveryRate(window=NEWEST))
 
 
 class DelayController:
@@ -85,6 +92,7 @@ class DelayController:
         self._ceiling: float | None = None
         self._last_growth: float | None = None
         self._last_cut = -1.0
+        self._last_queue = -math.inf
         self._busy_share = 0.0
         self._busy_at = -math.inf
         self._loss = 0.0
@@ -97,6 +105,11 @@ class DelayController:
     def window_bytes(self) -> int:
         """Rate × (base round trip + tolerated queue), and never under four packets."""
         round_trip = self._rtt_min if self._rtt_min is not None else 0.2
+        if self._state is State.DRAINING and self._ceiling is not None:
+            # No more in flight than the link holds: what waits is sent in order of importance
+            # once the queue is gone, instead of standing in it.
+            held = self._ceiling / 8.0 * (round_trip + self._settings.queue_target)
+            return int(max(2 * self._settings.packet_size, held))
         allowed = self._rate / 8.0 * (round_trip + 0.025 + self._threshold())
         return int(max(4 * self._settings.packet_size, allowed))
 
@@ -121,6 +134,7 @@ class DelayController:
             delivered_bps=self._path.delivery.bps,
             queue_delay=self._queue_delay,
             rtt=self._rtt,
+            base_rtt=self._rtt_min,
             loss=self._loss,
             state=self._state.value,
         )
@@ -208,6 +222,7 @@ class DelayController:
 
     def _take(self, sent: float, received: float, size: int, *, now: float) -> None:
         self._path.delivery.add(received, size)
+        self._path.newest.add(received, size)
         delay = received - sent
         queued = max(0.0, delay - self._path.base.add(delay, now=now))
         # Falls at once, rises over two or three packets: one late packet is not a queue.
@@ -225,6 +240,8 @@ class DelayController:
 
     def _adjust(self, now: float) -> None:
         threshold = self._threshold()
+        if self._queue_delay > threshold * 0.3:
+            self._last_queue = now
         if self._queue_delay > threshold:
             self._on_queue(threshold, now)
         elif self._queue_delay < threshold * 0.6:
@@ -240,15 +257,20 @@ class DelayController:
         if now - self._last_cut < max(0.05, self._rtt or 0.1):
             return
         excess = min(1.0, (self._queue_delay - threshold) / threshold)
-        self._ceiling = self._path.delivery.bps or self._rate
+        self._ceiling = self._delivered() or self._rate
         self._cut(0.92 - 0.32 * excess, now)
 
     def _cut(self, factor: float, now: float) -> None:
-        delivered = self._path.delivery.bps or self._rate
+        delivered = self._delivered() or self._rate
         self._rate = max(self._settings.minimum_bps, min(self._rate, delivered) * factor)
         self._state = State.DRAINING
         self._last_cut = now
         self._last_growth = now
+
+    def _delivered(self) -> float | None:
+        """Bits per second delivered while there is a queue: the link is busy all the time."""
+        rates = (self._path.delivery.bps, self._path.newest.bps)
+        return min((rate for rate in rates if rate is not None), default=None)
 
     def _grow(self, now: float) -> None:
         elapsed = 0.0 if self._last_growth is None else min(0.1, now - self._last_growth)
@@ -261,13 +283,13 @@ class DelayController:
             # The queue has drained: back to just under what was delivered, within a few trips.
             speed = 3.0
         elif self._ceiling is not None and self._rate < self._ceiling * 1.1:
-            speed = 0.12
+            speed = 0.12 if now - self._last_queue < CLEAR_AFTER else 1.0
         else:
             self._ceiling = None
             speed = 2.5 if starting else 0.6
         limit = self._settings.maximum_bps
         if delivered is not None and self._busy(now) < 0.3:
             # Application-limited: what was never sent says nothing about the link (RFC 7661).
-            limit = max(self._rate, min(limit, delivered * 1.5))
+            limit = max(self._rate, min(limit, delivered * 1.3))
         grown = self._rate * (1.0 + speed * elapsed)
         self._rate = min(max(self._rate, min(grown, limit)), self._settings.maximum_bps)
