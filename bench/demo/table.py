@@ -17,7 +17,7 @@ Row = tuple[str, str, str, str]
 
 def rows(summaries: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """(what, first run, last run, last beside first); headings have empty figures."""
-    first, last = list(summaries.values())[0], list(summaries.values())[-1]
+    first, last = next(iter(summaries.values())), list(summaries.values())[-1]
     table: list[Row] = []
     for cls, heading in HEADINGS.items():
         base, other = first["classes"][cls.value], last["classes"][cls.value]

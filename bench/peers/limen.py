@@ -25,8 +25,8 @@ from .plan import RunPlan
 from .program import report_live, run_peer
 from .recorder import EventLog, LiveDelays, Viewer
 
-GAZE_INTERVAL = 0.05
-"""Seconds between points of gaze: slow eye trackers give 20 a second and more."""
+GAZE_INTERVAL = 1 / 30
+"""Seconds between points of gaze: slow eye trackers give 30 a second, good ones 120."""
 
 
 async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
@@ -45,12 +45,13 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
         settings=limen.SessionSettings(trace=trace),
     ) as session:
         face = session.publish(
-            source.picture_track, limen.Video(bitrate_bps=plan.video_bps, fps=source.fps)
+            source.picture_track,
+            limen.Video(
+                bitrate_bps=plan.video_bps, fps=source.fps, deadline=plan.video_deadline
+            ),
         )
-        voices = {
-            track: session.publish(track, limen.Audio(bitrate_bps=plan.voice_bps))
-            for track in source.sounds
-        }
+        kind = limen.Audio(bitrate_bps=plan.voice_bps, deadline=plan.voice_deadline)
+        voices = {track: session.publish(track, kind) for track in source.sounds}
         for publication in (face, *voices.values()):
             trace.names[publication.info.number] = publication.name
             await publication.wait_subscribed()
@@ -164,7 +165,7 @@ async def _watch(session: limen.Session, track: str, names: dict[int, str], view
 
 async def _gaze(session: limen.Session, scene: Scene, start: float) -> None:
     """The scene's gaze as an eye tracker would give it, point by point, as tags to the sender."""
-    source = GazeSource(scene.picture_track)
+    source = GazeSource(scene.picture_track, value=1.0, half_life=0.5)
     moment = 0.0
     while moment < scene.duration:
         await wait_until(start + moment)

@@ -1,4 +1,4 @@
-"""What both ends of a run are told, as a JSON file: everything but ports and the moment of start."""
+"""What both ends of a run are told, as a JSON file: all but ports and the moment of start."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ class RunPlan:
     seed: int
     duration: float
     """Seconds of capture."""
-    video_bps: int = 720_000
+    video_bps: int = 600_000
     """The picture's nominal (and highest) rate. With both voices and the packets' own bytes it
-    takes four fifths of 1 Mbit/s: it fits, and not into 400 kbit/s."""
+    takes three quarters of 1 Mbit/s: it fits, and not into 400 kbit/s."""
     voice_bps: int = 28_000
     """Each microphone's rate."""
+    voice_deadline: float = 0.4
+    """Seconds after capture until which sound is worth sending: later than "on time", since late
+    sound is still better than none (ITU-T G.114 calls 400 ms the most one can talk over)."""
+    video_deadline: float = 0.6
+    """The same for pictures: giving one up costs a keyframe, so it has to be hopeless."""
     lead: float = 1.2
     """Seconds between the first packet and the start of capture: handshake and subscriptions."""
     drain: float = 3.0

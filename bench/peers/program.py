@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ...transport.tuning import tune_process
 from .capture import wait_until
 from .parent import Parent
 from .plan import RunPlan
@@ -28,6 +29,7 @@ def run_peer(description: str, *, send: Role, receive: Role) -> None:
     role = send if options.role == "send" else receive
 
     async def main() -> None:
+        tune_process()
         parent = Parent()
         await role(plan, options.plan.parent, parent)
         parent.tell(done=True)
