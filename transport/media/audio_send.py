@@ -57,6 +57,7 @@ class AudioPublication(Publication):
             application=kind.application,
         )
         self._speech = SpeechSource(name) if kind.speech_tags else None
+        self._last: FramedAudio | None = None
         self._worker = CodecWorker(f"audio-{name}", max_queue=64)
 
     async def send(
@@ -95,6 +96,7 @@ class AudioPublication(Publication):
         if not self.is_subscribed and self._hold <= 0:
             self.counts["unheard"] += 1
             return
+        self._last = frame
         try:
             payload, tags, silence = await self._worker.run(self._analyse, frame)
         except CodecError:
@@ -120,6 +122,17 @@ class AudioPublication(Publication):
     async def _flush(self) -> None:
         for frame in self._framer.flush():
             await self._encode(frame)
+        last = self._last
+        if last is not None and last.pad < self._encoder.lookahead:
+            # Opus still holds the last 6.5 ms (RFC 6716 section 4.5): one more frame brings them.
+            await self._encode(
+                FramedAudio(
+                    np.zeros_like(last.samples),
+                    last.captured + last.pad / 48_000 + last.duration,
+                    last.duration,
+                    pad=len(last.samples),
+                )
+            )
 
     async def _close(self) -> None:
         self.close_now()
