@@ -126,9 +126,9 @@ class Caller:
                 await asyncio.sleep(WATCH)
                 silent = ear.silent_for(time.monotonic())
                 if attempt is not None and attempt.done():
-                    if attempt.exception() is None:
-                        return attempt.result()
-                    attempt = None
+                    found, attempt = attempt, None
+                    if found.exception() is None:
+                        return found.result()
                 if silent > SILENCE and attempt is None and not call.session.is_closed:
                     self._terminal.note(
                         f"nothing heard from the receiver for {silent:.0f} s; trying anew"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import av
@@ -34,14 +35,19 @@ Queued = tuple[float, av.VideoFrame | NDArray[Any], int]
 class Outlet:
     """Sends one stream of a source as the track `name`, to whichever session there is."""
 
-    def __init__(self, name: str, stream: SourceStream, kind: Audio | Video) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: SourceStream,
+        kind: Audio | Video,
+        note: Callable[[str], None],
+    ) -> None:
         self.name = name
         self.stream = stream
         self.kind = kind
         self.counts: Counter[str] = Counter()
         """Items: sent, skipped (link or encoder behind), away (no receiver), refused."""
-        self.problem: str | None = None
-        """Why the track's media were last refused, once."""
+        self._note = note
         self._publication: Publication | None = None
         self._queue: deque[Queued] = deque()
         self._more = asyncio.Event()
@@ -102,7 +108,8 @@ class Outlet:
                 self.counts["away"] += 1
             except (UsageError, CodecError) as error:
                 self.counts["refused"] += 1
-                self.problem = self.problem or f"track {self.name}: {error}"
+                if self.counts["refused"] == 1:
+                    self._note(f"track {self.name}: {error}")
 
     @staticmethod
     async def _send(

@@ -1,7 +1,7 @@
 """A source read and decoded in a thread, its items in the order in which they are due.
 
 A picture is due at its time, a piece of sound at its end: nobody has sound before it is over.
-Long pieces are cut to 20 ms, or the sound of a file would leave in lumps of a quarter second.
+Long pieces are cut to 25 ms at most, or the sound of a file would leave in lumps of a quarter second.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import heapq
 import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -18,13 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import av
+import numpy as np
 from numpy.typing import NDArray
 
 from ..codecs.audio_input import frame_to_float
 from ..codecs.sources import MediaSource, SourceItem, SourceStream
 
-PIECE = 0.02
-"""Seconds of sound in one piece."""
+PIECE = 0.025
+"""Seconds of sound in one piece at most: a frame of AAC (21 ms) stays whole."""
 AHEAD = 24
 """Items read ahead: about a third of a second of a file with picture and sound."""
 
@@ -45,9 +47,10 @@ class DueItem:
 def in_due_order(items: Iterator[SourceItem]) -> Iterator[DueItem]:
     """Items in the order of their due times; the input is in the order of its start times."""
     order = itertools.count()
+    stereo: dict[int, av.AudioResampler] = {}
     waiting: list[tuple[float, int, DueItem]] = []
     for item in items:
-        for part in _parts(item):
+        for part in _parts(item, stereo):
             heapq.heappush(waiting, (part.due, next(order), part))
         while waiting and waiting[0][0] <= item.time:  # whatever follows is due later
             yield heapq.heappop(waiting)[2]
@@ -55,18 +58,33 @@ def in_due_order(items: Iterator[SourceItem]) -> Iterator[DueItem]:
         yield heapq.heappop(waiting)[2]
 
 
-def _parts(item: SourceItem) -> Iterator[DueItem]:
+def _parts(item: SourceItem, stereo: dict[int, av.AudioResampler]) -> Iterator[DueItem]:
     now = time.monotonic()
     if isinstance(item.frame, av.VideoFrame):
         yield DueItem(item.stream, item.time, item.frame, 0, now)
         return
     rate = item.frame.sample_rate
-    samples = frame_to_float(item.frame)
-    step = max(1, round(rate * PIECE))
+    samples = _at_most_stereo(item.stream, item.frame, stereo)
+    count = max(1, math.ceil(len(samples) / (rate * PIECE)))
+    step = math.ceil(len(samples) / count)
     for start in range(0, len(samples), step):
         piece = samples[start : start + step]
         due = item.time + (start + len(piece)) / rate
         yield DueItem(item.stream, due, piece, rate, now)
+
+
+def _at_most_stereo(
+    stream: SourceStream, frame: av.AudioFrame, stereo: dict[int, av.AudioResampler]
+) -> NDArray[Any]:
+    """Surround sound mixed down as FFmpeg does it, with the centre, where the voices are."""
+    if len(frame.layout.channels) <= 2:
+        return frame_to_float(frame)
+    if stream.index not in stereo:
+        stereo[stream.index] = av.AudioResampler(
+            format="flt", layout="stereo", rate=frame.sample_rate
+        )
+    mixed = stereo[stream.index].resample(frame)  # the same rate: nothing is held back
+    return np.concatenate([frame_to_float(part) for part in mixed])
 
 
 class SourceReader:

@@ -130,12 +130,7 @@ class Receiver:
         self._count += 1
         number = self._count
         options = self._options
-        recorder = None
-        try:
-            if options.out is not None:
-                recorder = Recorder(options.out, STEM, self._note)
-        except OSError as error:
-            self._terminal.note(f"nothing is recorded: {options.out}: {error.strerror}")
+        recorder = None if options.out is None else Recorder(options.out, STEM, self._note)
         reception = Reception(
             number,
             session,

@@ -38,13 +38,15 @@ class Recorder:
     """Records into `folder`; `note` is called, from the recording thread, with troubles."""
 
     def __init__(self, folder: Path, stem: str, note: Callable[[str], None]) -> None:
-        self.path = free_path(folder, stem)
+        self.path: Path | None = None
+        """The file, once it has begun."""
         self.problem: str | None = None
         """Why recording ended early."""
         self.left_out = 0
         """Pictures that the encoder had no time for."""
         self.expect_picture = False
         """Set when a picture track was offered: the beginning waits for its size."""
+        self._folder, self._stem = folder, stem
         self._note = note
         self._main: Mp4File | None = None
         self._others: dict[str, Mp4File] = {}
@@ -89,7 +91,7 @@ class Recorder:
     @property
     def paths(self) -> list[Path]:
         """The files written."""
-        return [self.path, *(file.path for file in self._others.values())]
+        return [f.path for f in (self._main, *self._others.values()) if f is not None]
 
     # -- in the thread
 
@@ -108,7 +110,7 @@ class Recorder:
 
     def _fail(self, error: Exception) -> None:
         cause = getattr(error, "strerror", None) or str(error)
-        self.problem = f"the recording {self.path} ended early: {cause}"
+        self.problem = f"the recording {self.path or self._folder} ended early: {cause}"
         self._note(self.problem)
         with contextlib.suppress(av.error.FFmpegError, OSError, ValueError):
             self._close_files()
@@ -141,6 +143,7 @@ class Recorder:
                 size, self._main_track = even_size(frame.picture), track
                 break
         self._sound = SoundTimeline(self._start)
+        self.path = free_path(self._folder, self._stem)
         self._main = Mp4File(self.path, size=size, sound=True)
         held, self._held = self._held, []
         for item in held:
@@ -172,7 +175,8 @@ class Recorder:
         if self._main is not None and track == self._main_track:
             return self._main
         if track not in self._others:
-            path = free_path(self.path.parent, f"{self.path.stem}-{_safe(track)}")
+            stem = self._stem if self.path is None else self.path.stem
+            path = free_path(self._folder, f"{stem}-{_safe(track)}")
             self._others[track] = Mp4File(path, size=even_size(picture), sound=False)
         return self._others[track]
 
@@ -189,8 +193,7 @@ class Recorder:
         if self._main is None and self._held:
             self._begin()
         if self._main is None:
-            self.path.unlink(missing_ok=True)  # nothing was seen or heard
-            return
+            return  # nothing was seen or heard
         for track, (shown, picture) in list(self._latest.items()):
             if self._end - shown > REPEAT / 2:
                 self._show(track, picture, self._end)

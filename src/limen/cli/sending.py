@@ -122,7 +122,9 @@ class Sender:
             name = "picture" if stream.kind == "video" else "sound"
             if many[stream.kind] > 1:
                 name += str(seen[stream.kind])
-            self._outlets[index, stream.index] = Outlet(name, stream, self._kind(stream))
+            self._outlets[index, stream.index] = Outlet(
+                name, stream, self._kind(stream), self._terminal.note
+            )
             self._terminal.say(f"{name}: {_stream_text(stream)} from {sources[index].spec}")
         pictures = [o.name for o in self._outlets.values() if o.stream.kind == "video"]
         if self._options.gaze:
@@ -295,9 +297,6 @@ class Sender:
     def _push(self, index: int, item: DueItem, captured: float) -> None:
         outlet = self._outlets[index, item.stream.index]
         outlet.push(item.data, captured=captured, sample_rate=item.sample_rate)
-        if outlet.problem is not None and outlet.counts["refused"] == 1:
-            outlet.counts["refused"] += 1
-            self._terminal.note(outlet.problem)
 
     def _tell_stalls(self, clock: MediaClock) -> None:
         if clock.stalls > self._stalls_told:
