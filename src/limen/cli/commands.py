@@ -82,7 +82,7 @@ def send(
     wait: Annotated[
         float,
         typer.Option(metavar="SECONDS", help="How long to try for a receiver that is not there."),
-    ] = 4.0,
+    ] = 3.5,
     reconnect: Annotated[
         float,
         typer.Option(metavar="SECONDS", help="How long to try for one that went away."),

@@ -1,7 +1,7 @@
 """One track on its way out: it outlives sessions, and drops what nobody is there to receive.
 
 The pace of the media is never held up by an encoder: each outlet has a short queue and a task of
-its own. Beyond the queue's bound the oldest goes, because a live picture is worth more than a
+its own. Beyond the queue's bound what waits goes, because a live picture is worth more than a
 late one.
 """
 
@@ -73,9 +73,12 @@ class Outlet:
             return
         self._queue.append((captured, data, sample_rate))
         most = MOST_PICTURES if self.stream.kind == "video" else MOST_SOUND
-        while len(self._queue) > most:
-            self._queue.popleft()
-            self.counts["skipped"] += 1
+        if len(self._queue) > most:
+            # All but the newest: dropping one at a time would keep the queue, and the delay, full.
+            self.counts["skipped"] += len(self._queue) - 1
+            newest = self._queue.pop()
+            self._queue.clear()
+            self._queue.append(newest)
         self._idle.clear()
         self._more.set()
 

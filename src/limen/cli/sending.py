@@ -51,8 +51,8 @@ class SendOptions:
 
     sources: Sequence[str]
     to: Destination
-    wait: float = 4.0
-    """Seconds to try for the first session."""
+    wait: float = 3.5
+    """Seconds to try for the first session: with start-up, a wrong address fails within 5."""
     reconnect: float = 30.0
     """Seconds to try again once there was one."""
     video_bps: float = 1_500_000
@@ -70,7 +70,7 @@ class Sender:
         self._terminal = terminal
         self._caller = Caller(options.to, terminal, SessionSettings())
         self._outlets: dict[tuple[int, int], Outlet] = {}
-        self._readers: list[SourceReader] = []
+        self._readers: dict[MediaSource, SourceReader] = {}
         self._session: Session | None = None
         self._clock: MediaClock | None = None
         self._gaze: GazeFeed | None = None
@@ -82,14 +82,16 @@ class Sender:
         sources = await self._open()
         try:
             self._plan(sources)
+            # Files are read ahead now, so that their first moment is ready when it is due.
+            self._readers = {s: SourceReader(s) for s in sources if not s.live}
             call = await self._caller.call(self._options.wait)
             async with self._terminal.status(self._describe):
                 await self._serve(call, sources)
         finally:
-            for reader in self._readers:
+            for reader in self._readers.values():
                 reader.close()
-            if not self._readers:
-                for source in sources:
+            for source in sources:
+                if source not in self._readers:
                     source.close()
             for outlet in self._outlets.values():
                 await outlet.close()
@@ -257,11 +259,13 @@ class Sender:
 
     async def _play(self, sources: Sequence[MediaSource]) -> None:
         """All sources on one clock, until the last has ended."""
+        for source in sources:
+            if source.live:
+                self._readers[source] = SourceReader(source)
         self._clock = clock = MediaClock(time.monotonic())
-        self._readers = [SourceReader(source) for source in sources]
         pacers = [
-            asyncio.create_task(self._pace(index, reader, clock))
-            for index, reader in enumerate(self._readers)
+            asyncio.create_task(self._pace(index, self._readers[source], clock))
+            for index, source in enumerate(sources)
         ]
         gaze = None
         if self._gaze is not None:
