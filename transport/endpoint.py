@@ -76,6 +76,7 @@ class Wire:
 
     def receive(self, data: bytes, address: Address, *, now: float) -> None:
         """Feed a packet; call `pump` after the last of a batch."""
+        self.counts["bytes_in"] += len(data)
         try:
             self.core.receive(data, address, now=now)
         except Exception:
@@ -123,6 +124,7 @@ class Wire:
             self._timer.close()
 
     def _send(self, data: bytes, address: Address) -> None:
+        self.counts["bytes_out"] += len(data)
         try:
             if self._connected:
                 self._sock.send(data)
