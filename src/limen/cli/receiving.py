@@ -207,7 +207,7 @@ class Receiver:
     def _rate(self, number: int, reception: Reception) -> str:
         stats: dict[str, Any] = reception.session.stats()
         now = time.monotonic()
-        bytes_in = int(stats["objects_in"].get("bytes", 0))
+        bytes_in = int(stats["sockets"].get("bytes_in", 0))
         then, before, rate = self._rates.get(number, (now, bytes_in, 0.0))
         if now - then >= 1.0:
             rate = (bytes_in - before) * 8 / (now - then)
