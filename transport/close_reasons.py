@@ -52,6 +52,10 @@ def explain_close(
         return Closed(
             f"nothing was heard from the peer for {settings.idle_timeout:g} s", error=True
         )
+    if event.error_code == QuicErrorCode.APPLICATION_ERROR:  # QUIC hides reasons until it is set up
+        return Closed(
+            "the peer ended the handshake: it may not have accepted the certificate", error=True
+        )
     alert = event.error_code - _ALERT_BASE
     if alert == AlertDescription.no_application_protocol or "ALPN" in phrase:
         return Closed(

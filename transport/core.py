@@ -59,6 +59,9 @@ CLOCK_INTERVAL = 1.0
 """Seconds between clock probes while media flows; the first four follow each other closely."""
 QUIET = 2.0
 """Seconds without media after which probes stop, so that an idle session sleeps."""
+PAYLOAD_RECENCY = 0.05
+"""Seconds after the last payload during which arrivals are reported. Reports and acknowledgements
+alone are not: two ends would report each other's reports for ever."""
 MAX_WAITING_ANSWERS = 16
 """DATAGRAMs that may wait for a packet before clock probes go unanswered: a peer that asks
 without end and acknowledges nothing fills no memory."""
@@ -107,6 +110,8 @@ class SessionCore:
         self._next_tick: float | None = None
         self._last_media = float("-inf")
         self._last_heard = float("-inf")
+        self._last_payload = float("-inf")
+        self._losses_seen = 0
         self._next_clock: float | None = None
         self._clock_probes = 0
         self._pings = 0
@@ -154,9 +159,10 @@ class SessionCore:
         largest = self.quic.largest_received
         if largest > before:
             self._last_heard = now
-            if self.quic.datagram_limit:
-                self._recorder.add(largest, now=now)
         self._drain(now)
+        recent = now - self._last_payload < PAYLOAD_RECENCY
+        if largest > before and recent and self.quic.datagram_limit:
+            self._recorder.add(largest, now=now)
 
     def transmit(self, *, now: float) -> list[tuple[bytes, Any]]:
         """UDP payloads to send now, with their addresses."""
@@ -167,6 +173,9 @@ class SessionCore:
         if due is not None and now >= due and self.quic.is_connected:
             for report in self._recorder.take():
                 self.quic.send_datagram_frame(report)
+        if self.quic.packets_lost != self._losses_seen:
+            self._losses_seen = self.quic.packets_lost
+            self._sweep(now, anyway=True)  # before aioquic repairs what would come too late
         out = self.quic.pump(now=now)
         while self._settle():
             out += self.quic.pump(now=now)
@@ -206,10 +215,7 @@ class SessionCore:
         if timer is not None and now >= timer:
             self.quic.handle_timer(now)
         self.incoming.expire(self.quic, now=now)
-        expired = self.outgoing.sweep(self.quic, now=now)
-        self._note_gone(expired)
-        for object_id in expired:
-            self.scheduler.drop_dependents(object_id, now=now)
+        self._sweep(now)
         self._probe_clock(now)
         keepalive = self._keepalive_at()
         if keepalive is not None and now >= keepalive:
@@ -257,6 +263,12 @@ class SessionCore:
             waiting = self._gone.setdefault(object_id.track, [])
             if len(waiting) < 1024:
                 waiting.append([object_id.group, object_id.index, object_id.layer])
+
+    def _sweep(self, now: float, *, anyway: bool = False) -> None:
+        expired = self.outgoing.sweep(self.quic, now=now, anyway=anyway)
+        self._note_gone(expired)
+        for object_id in expired:
+            self.scheduler.drop_dependents(object_id, now=now)
 
     def _keepalive_at(self) -> float | None:
         if not self.quic.is_connected:
@@ -354,6 +366,9 @@ class SessionCore:
                 self._on_quic_event(event, now)
             except PeerError as error:
                 self.close(str(error), code=CloseCode.PROTOCOL)
+        ending = self.quic.termination
+        if self.closed is None and ending is not None:
+            self._finish(explain_close(ending, self._settings, handshake=self.version is None))
 
     def _on_quic_event(self, event: quic_events.QuicEvent, now: float) -> None:
         match event:
@@ -407,6 +422,7 @@ class SessionCore:
                 self._control_stream = 0
             if event.stream_id != self._control_stream:
                 raise PeerError(f"a second control stream ({event.stream_id}) was opened")
+            self._last_payload = now
             self.quic.consume(len(event.data))
             for message in self._control.feed(event.data):
                 self._spend_control_token(now)
@@ -416,6 +432,7 @@ class SessionCore:
             if event.end_stream:
                 raise PeerError("the peer ended the control stream")
             return
+        self._last_payload = now
         self.quic.note_stream_data(now=now)
         received = self.incoming.on_stream(
             event.stream_id, event.data, end=event.end_stream, quic=self.quic, now=now
@@ -433,6 +450,7 @@ class SessionCore:
             self.controller.on_arrivals(arrivals, now=now)
             self._link_changed()
         elif kind == wire.OBJECT:
+            self._last_payload = now
             received = self.incoming.on_datagram(data[1:], now=now)
             if received is not None:
                 self._on_object(received)

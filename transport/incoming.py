@@ -70,7 +70,7 @@ class Incoming:
         self._bytes += len(data)
         if data:
             assembly.arrived_by = min(assembly.latest, now + self._limits.incomplete_seconds)
-        if assembly.header is None and not self._read_header(assembly, stream_id, quic, now):
+        if assembly.header is None and not self._read_header(assembly, stream_id, quic):
             if end:
                 self._drop(stream_id)
                 if not assembly.refused:
@@ -119,9 +119,7 @@ class Incoming:
         """Objects under assembly."""
         return len(self._open)
 
-    def _read_header(
-        self, assembly: _Assembly, stream_id: int, quic: MediaQuic, now: float
-    ) -> bool:
+    def _read_header(self, assembly: _Assembly, stream_id: int, quic: MediaQuic) -> bool:
         split = split_object(assembly.data, self._limits)
         if split is None:
             return False

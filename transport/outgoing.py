@@ -124,9 +124,12 @@ class Outgoing:
         """When `sweep` should run next; None while no stream is open."""
         return self._next_sweep if self._open else None
 
-    def sweep(self, quic: MediaQuic, *, now: float) -> list[ObjectId]:
-        """Forget delivered streams; reset those whose repair would be too late, and name them."""
-        if now < self._next_sweep:
+    def sweep(self, quic: MediaQuic, *, now: float, anyway: bool = False) -> list[ObjectId]:
+        """Forget delivered streams; reset those whose repair would be too late, and name them.
+
+        Does nothing before `next_sweep`, except with `anyway`: packets have just been lost.
+        """
+        if now < self._next_sweep and not anyway:
             return []
         self._next_sweep = now + SWEEP_INTERVAL
         expired = []

@@ -56,7 +56,7 @@ class State(StrEnum):
 NEWEST = 0.06
 """Seconds of arrivals that tell what a link that just became slower delivers now. With a longer
 window the first cut is made from the old rate, and the queue takes two round trips to drain."""
-CLEAR_AFTER = 0.3
+CLEAR_AFTER = 0.2
 """Seconds without any queue, near the rate at which one built before, after which the link is
 taken to have become faster. On a link that is nearly full every picture makes a short queue."""
 BUSY_MEMORY = 0.1
@@ -93,6 +93,7 @@ class DelayController:
         self._last_growth: float | None = None
         self._last_cut = -1.0
         self._last_queue = -math.inf
+        self._newest_sent = -math.inf
         self._busy_share = 0.0
         self._busy_at = -math.inf
         self._loss = 0.0
@@ -110,7 +111,7 @@ class DelayController:
             # once the queue is gone, instead of standing in it.
             held = self._ceiling / 8.0 * (round_trip + self._settings.queue_target)
             return int(max(2 * self._settings.packet_size, held))
-        allowed = self._rate / 8.0 * (round_trip + 0.025 + self._threshold())
+        allowed = self._rate / 8.0 * (round_trip + 0.01 + self._threshold())
         return int(max(4 * self._settings.packet_size, allowed))
 
     @property
@@ -221,6 +222,7 @@ class DelayController:
         return self._busy_share * math.exp(-max(0.0, idle) / BUSY_MEMORY)
 
     def _take(self, sent: float, received: float, size: int, *, now: float) -> None:
+        self._newest_sent = max(self._newest_sent, sent)
         self._path.delivery.add(received, size)
         self._path.newest.add(received, size)
         delay = received - sent
@@ -252,13 +254,17 @@ class DelayController:
             self._last_growth = now
 
     def _on_queue(self, threshold: float, now: float) -> None:
-        """Drop to a share of what is delivered, once per round trip; deeper for a long queue."""
+        """Drop to a share of what is delivered, deeper for a long queue.
+
+        Once per queue: what was sent before the last cut says nothing about it. The window does
+        the draining, so that the cut need not be deeper than the link is slow.
+        """
         self._last_growth = now
-        if now - self._last_cut < max(0.05, self._rtt or 0.1):
+        if self._newest_sent < self._last_cut + 0.01 or now - self._last_cut < 0.05:
             return
         excess = min(1.0, (self._queue_delay - threshold) / threshold)
         self._ceiling = self._delivered() or self._rate
-        self._cut(0.92 - 0.32 * excess, now)
+        self._cut(0.92 - 0.17 * excess, now)
 
     def _cut(self, factor: float, now: float) -> None:
         delivered = self._delivered() or self._rate
@@ -277,16 +283,17 @@ class DelayController:
         self._last_growth = now
         delivered = self._path.delivery.bps
         starting = self._state is State.STARTING
+        clear = now - self._last_queue > CLEAR_AFTER
         if not starting:
             self._state = State.GROWING
         if self._ceiling is not None and self._rate < self._ceiling * 0.9:
             # The queue has drained: back to just under what was delivered, within a few trips.
             speed = 3.0
         elif self._ceiling is not None and self._rate < self._ceiling * 1.1:
-            speed = 0.12 if now - self._last_queue < CLEAR_AFTER else 1.0
+            speed = 1.5 if clear else 0.12
         else:
             self._ceiling = None
-            speed = 2.5 if starting else 0.6
+            speed = 2.5 if starting else 1.0 if clear else 0.6
         limit = self._settings.maximum_bps
         if delivered is not None and self._busy(now) < 0.3:
             # Application-limited: what was never sent says nothing about the link (RFC 7661).

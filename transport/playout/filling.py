@@ -130,6 +130,7 @@ class Filler:
         stretched = self._slowed or self._pace(due, excess, usual)
         taken = self._queue.take(BLOCK)
         self.counts.concealed_samples += taken.concealed
+        self.counts.silent_samples += taken.silent
         self.counts.concealed += taken.kind == "concealed"
         self.counts.silent += taken.kind == "silence"
         if stretched and taken.kind == "played":

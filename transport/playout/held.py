@@ -47,5 +47,6 @@ class Counts:
     gaps: int = 0
     underruns: int = 0
     concealed_samples: int = 0
+    silent_samples: int = 0
     added_samples: int = 0
     removed_samples: int = 0

@@ -144,6 +144,7 @@ class JitterStats:
     stalls: int
     """Stops of this side."""
     concealed_samples: int
+    silent_samples: int
     stretched_samples: int
     """Added by stretching."""
     dropped_samples: int
@@ -269,6 +270,7 @@ class JitterBuffer:
             jumps=self._timeline.jumps,
             stalls=self._stalls,
             concealed_samples=counts.concealed_samples,
+            silent_samples=counts.silent_samples,
             stretched_samples=counts.added_samples,
             dropped_samples=counts.removed_samples,
             target_delay=self._target(),

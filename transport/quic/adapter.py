@@ -25,6 +25,7 @@ from aioquic.buffer import size_uint_var
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.congestion.base import QuicCongestionControl
 from aioquic.quic.connection import Limit, QuicConnection, QuicConnectionState
+from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet_builder import QuicPacketBuilder, QuicSentPacket
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.tls import Epoch
@@ -47,6 +48,11 @@ PROMPT_ACK = 0.001
 LAZY_ACK = 0.02
 """Seconds an acknowledgement may wait (the peer assumes up to 25 ms). An end that only gets
 reports and probes need not answer each: on a slow link those answers displace media."""
+ENDING = (
+    QuicConnectionState.CLOSING,
+    QuicConnectionState.DRAINING,
+    QuicConnectionState.TERMINATED,
+)
 STREAM_RECENCY = 0.2
 """Seconds after which incoming stream data counts as over."""
 STREAM_FRAME_OVERHEAD = 3
@@ -143,6 +149,7 @@ class _ControlShim(QuicCongestionControl):
         self.controller = controller
         self.pacer = pacer
         self.bytes_in_flight = 0
+        self.packets_lost = 0
 
     @property
     def congestion_window(self) -> int:  # type: ignore[override]
@@ -169,6 +176,7 @@ class _ControlShim(QuicCongestionControl):
 
     def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
         for packet in packets:
+            self.packets_lost += 1
             self.bytes_in_flight -= packet.sent_bytes
             if packet.epoch == Epoch.ONE_RTT:
                 self.controller.on_lost(packet.packet_number, packet.sent_bytes, now=now)
@@ -237,7 +245,7 @@ class MediaQuic(QuicConnection):
         self._pump_now = 0.0
         self._last_stream_data = float("-inf")
         self._media_pacer = Pacer(controller, configuration.max_datagram_size)
-        self._loss._cc = _ControlShim(controller, self._media_pacer)
+        self._loss._cc = self._shim = _ControlShim(controller, self._media_pacer)
         self._loss._pacer = self._media_pacer  # type: ignore[assignment]
         self._local_max_streams_uni = Limit(
             frame_type=self._local_max_streams_uni.frame_type,
@@ -383,6 +391,11 @@ class MediaQuic(QuicConnection):
         return self._packet_number
 
     @property
+    def packets_lost(self) -> int:
+        """Packets declared lost so far."""
+        return self._shim.packets_lost
+
+    @property
     def smoothed_rtt(self) -> float | None:
         """Smoothed round-trip time in seconds (RFC 9002 section 5.3); None before a sample."""
         return self._loss._rtt_smoothed if self._loss._rtt_initialized else None
@@ -396,6 +409,15 @@ class MediaQuic(QuicConnection):
     def is_connected(self) -> bool:
         """True between the handshake's completion and the start of closing."""
         return self._handshake_complete and self._state is QuicConnectionState.CONNECTED
+
+    @property
+    def termination(self) -> ConnectionTerminated | None:
+        """Why the connection is ending, as soon as that is so.
+
+        aioquic's own event comes only after the draining period of three probe time-outs
+        (RFC 9000 section 10.2), in which nothing can be sent or received any more.
+        """
+        return self._close_event if self._state in ENDING else None
 
     @property
     def peer_certificate(self) -> bytes | None:
