@@ -70,7 +70,10 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     log = EventLog()
     video = VideoEncoder(
         VideoSettings(
-            bitrate_bps=plan.video_bps, max_bitrate_bps=plan.video_bps, fps=source.fps
+            bitrate_bps=plan.video_bps,
+            max_bitrate_bps=plan.video_bps,
+            fps=source.fps,
+            gop_seconds=plan.gop_seconds,
         )
     )
     voices = {track: OpusEncoder(bitrate_bps=plan.voice_bps) for track in source.sounds}

@@ -47,7 +47,10 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
         face = session.publish(
             source.picture_track,
             limen.Video(
-                bitrate_bps=plan.video_bps, fps=source.fps, deadline=plan.video_deadline
+                bitrate_bps=plan.video_bps,
+                fps=source.fps,
+                deadline=plan.video_deadline,
+                gop_seconds=plan.gop_seconds,
             ),
         )
         kind = limen.Audio(bitrate_bps=plan.voice_bps, deadline=plan.voice_deadline)

@@ -20,11 +20,13 @@ class RunPlan:
     seed: int
     duration: float
     """Seconds of capture."""
-    video_bps: int = 600_000
+    video_bps: int = 500_000
     """The picture's nominal (and highest) rate. With both voices and the packets' own bytes it
-    takes three quarters of 1 Mbit/s: it fits, and not into 400 kbit/s."""
+    takes 70 % of 1 Mbit/s: it fits with headroom, and not into 400 kbit/s."""
     voice_bps: int = 28_000
     """Each microphone's rate."""
+    gop_seconds: float = 60.0
+    """Seconds between keyframes that nobody asked for: none within a run, as live senders do."""
     voice_deadline: float = 0.4
     """Seconds after capture until which sound is worth sending: later than "on time", since late
     sound is still better than none (ITU-T G.114 calls 400 ms the most one can talk over)."""
