@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from limen.cli.main import run
+
 pytestmark = [
     pytest.mark.realtime,
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals as on POSIX"),
@@ -38,18 +40,38 @@ def _one_line(running: Any) -> str:
         (["send", "/no/such/file.mp4", "--to", "127.0.0.1:9"], "no such file", 1),
         (["send", "{text}", "--to", "127.0.0.1:9"], "holds no pictures and no sound", 1),
         (["send", TEST_PICTURE, "--to", "127.0.0.1"], "HOST:PORT", 2),
+        (["send", TEST_PICTURE, "--to", "127.0.0.1:0"], "a port from 1", 2),
+        (["send", TEST_PICTURE, "--to", "a:1", "--fingerprint", "xy"], "64 hexadecimal", 2),
+        (["send", TEST_PICTURE, "--to", "a:1", "--ca", "/no/such.pem"], "does not exist", 2),
+        (["send", TEST_PICTURE, "--to", "a:1", "--gaze", "/no/such.csv"], "No such file", 1),
+        (["send", TEST_PICTURE, "--to", "a:1", "--bitrate", "much"], "--bitrate is", 2),
+        (["send"], "Missing", 2),
+        (["fly"], "No such command", 2),
+        (["recv", "--cert", "{text}"], "--key", 2),
+        (["recv", "--cert", "{text}", "--key", "{text}"], "cannot read a PEM certificate", 2),
         (["recv", "--listen", "127.0.0.1:0", "--out", "{text}"], "is a file", 2),
     ],
 )
 def test_b40_bad_input_is_one_line(
-    cli: Any, tmp_path: Path, arguments: list[str], words: str, code: int
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    words: str,
+    code: int,
 ) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("no media here\n" * 100)
     filled = [a.format(text=text) if a == "{text}" else a for a in arguments]
-    got, running, seconds = cli.run(*filled)
-    assert got == code
-    assert words in _one_line(running)
+    assert run(filled) == code
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_b40_a_missing_file_ends_the_process(cli: Any) -> None:
+    code, running, seconds = cli.run("send", "/no/such/file.mp4", "--to", "127.0.0.1:9")
+    assert code == 1
+    assert "no such file" in _one_line(running)
     assert seconds < START
 
 

@@ -45,7 +45,12 @@ def main() -> None:
             f"limen: the command line needs {' and '.join(missing)}: pip install 'limen[cli]'\n"
         )
         raise SystemExit(2)
-    raise SystemExit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code > 128:
+        from .running import leave_now  # noqa: PLC0415
+
+        leave_now(code)
+    raise SystemExit(code)
 
 
 def run(arguments: list[str]) -> int:

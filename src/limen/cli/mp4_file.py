@@ -14,6 +14,7 @@ from pathlib import Path
 import av
 import numpy as np
 from av.audio.stream import AudioStream
+from av.video.frame import PictureType
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
@@ -67,7 +68,7 @@ class Mp4File:
         out = frame.reformat(width=self.size[0], height=self.size[1], format="yuv420p")
         tick = max(round(time * PICTURE_CLOCK), self._last_tick + 1)
         out.pts, out.time_base = tick, Fraction(1, PICTURE_CLOCK)
-        out.pict_type = av.video.frame.PictureType.NONE
+        out.pict_type = PictureType.NONE  # as decoded it may say keyframe
         self._last_tick = tick
         self._container.mux(self._video.encode(out))
         self.pictures += 1

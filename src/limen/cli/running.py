@@ -15,12 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from .failures import Interrupted
 
 T = TypeVar("T")
-GRACE = 0.85
+GRACE = 0.7
 """Seconds for clean-up after a signal, so that Ctrl-C ends the process within one."""
 _HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 SIGNALS = [n for n in (signal.SIGINT, signal.SIGTERM, _HANG_UP) if n is not None]
@@ -89,15 +89,17 @@ async def in_thread(func: Callable[[], T], name: str) -> T:
     return await done
 
 
-def _exit_after(seconds: float, code: int) -> None:
-    def leave() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                if stream.isatty():
-                    stream.write("\x1b[?25h\n")  # a status line hides the cursor
-                    stream.flush()
-        os._exit(code)
+def leave_now(code: int) -> NoReturn:
+    """End the process without the interpreter's own clean-up, which takes a while after media."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            if stream.isatty():
+                stream.write("\x1b[?25h")  # a status line hides the cursor
+            stream.flush()
+    os._exit(code)
 
-    timer = threading.Timer(seconds, leave)
+
+def _exit_after(seconds: float, code: int) -> None:
+    timer = threading.Timer(seconds, leave_now, (code,))
     timer.daemon = True
     timer.start()
