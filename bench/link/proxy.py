@@ -3,7 +3,8 @@
 It runs as a process of its own (a busy neighbour in the same interpreter would delay packets by
 milliseconds), sleeps in one `select`, and asks two `LinkModel`s what is due. Timer slack is set to
 1 us, real-time priority taken (both where allowed) and the garbage collector frozen: measured
-lateness is then about 0.1 ms. Each client gets a socket of its own towards the target, so the target tells clients apart.
+lateness is then about 0.1 ms. Each client gets a socket of its own towards the target, which can
+so tell clients apart.
 A proxy carries no ECN marks, and the target sees the proxy's address.
 
 It ends, and writes what the link saw, on SIGTERM, SIGINT, or when its standard input closes (with

@@ -117,33 +117,37 @@ def generate_lte(*, seed: int, seconds: float = 60.0, mean_bps: float = 5e6) -> 
         )
     source = random.Random(f"lte/{seed}")
     step = ROUND_MS / 1e3
-    slow, fast = (
-        _Fading(source, SLOW_SIGMA, SLOW_SECONDS),
-        _Fading(source, FAST_SIGMA, FAST_SECONDS),
-    )
-    # A log-normal rate has the mean exp(variance / 2); outages take their share as well.
-    outage = (HANDOVER_LEAST + HANDOVER_MOST) / 2 / HANDOVER_EVERY
-    base = mean_bps / math.exp((SLOW_SIGMA**2 + FAST_SIGMA**2) / 2) / (1.0 - outage)
-    next_handover = source.expovariate(1.0 / HANDOVER_EVERY)
-    silent_until = -1.0
+    strengths = _strengths(source, round(seconds / step))
+    # Scaled so that the trace has the mean that was asked for, whatever this seed's fading did.
+    base = mean_bps * len(strengths) / sum(strengths)
     times: list[int] = []
-    for index in range(round(seconds / step)):
-        now = index * step
-        if now >= next_handover:
-            silent_until = now + source.uniform(HANDOVER_LEAST, HANDOVER_MOST)
-            next_handover = silent_until + source.expovariate(1.0 / HANDOVER_EVERY)
-            slow = _Fading(source, SLOW_SIGMA, SLOW_SECONDS)
-        rate = base * math.exp(next(slow) + next(fast))
-        if now < silent_until:
-            continue
-        count = _poisson(source, rate * step / (1500 * 8))
-        slots = sorted(source.sample(range(ROUND_MS), source.randint(1, 3)))
+    for index, strength in enumerate(strengths):
+        count = _poisson(source, base * strength * step / (1500 * 8))
+        slots = source.sample(range(ROUND_MS), source.randint(1, 3))
         chosen = sorted(slots[source.randrange(len(slots))] for _ in range(count))
         times += [index * ROUND_MS + slot for slot in chosen]
     end = round(seconds * 1e3)
     if not times or times[-1] < end:
         times.append(end)  # the last one says when the trace starts again
     return Trace(opportunities=tuple(times))
+
+
+def _strengths(source: random.Random, rounds: int) -> list[float]:
+    """The rate of each round relative to the others: fading, and nothing during handovers."""
+    slow = _Fading(source, SLOW_SIGMA, SLOW_SECONDS)
+    fast = _Fading(source, FAST_SIGMA, FAST_SECONDS)
+    next_handover = source.expovariate(1.0 / HANDOVER_EVERY)
+    silent_until = -1.0
+    strengths: list[float] = []
+    for index in range(rounds):
+        now = index * ROUND_MS / 1e3
+        if now >= next_handover:
+            silent_until = now + source.uniform(HANDOVER_LEAST, HANDOVER_MOST)
+            next_handover = silent_until + source.expovariate(1.0 / HANDOVER_EVERY)
+            slow = _Fading(source, SLOW_SIGMA, SLOW_SECONDS)
+        strength = math.exp(slow.step() + fast.step())
+        strengths.append(0.0 if now < silent_until else strength)
+    return strengths
 
 
 class _Fading:
@@ -155,7 +159,8 @@ class _Fading:
         self._fresh = sigma * math.sqrt(1.0 - self._keep**2)
         self._value = source.gauss(0.0, sigma)
 
-    def __next__(self) -> float:
+    def step(self) -> float:
+        """The next round's value."""
         self._value = self._keep * self._value + self._source.gauss(0.0, self._fresh)
         return self._value
 

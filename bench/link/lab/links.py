@@ -1,0 +1,339 @@
+"""A link between two namespaces by a profile: real netem where it can be had, emulated otherwise.
+
+Backends, in order of preference:
+
+- `kernel`: netem of this kernel, in a third namespace between the two.
+- `uml`: netem of a user-mode-linux between the two, for kernels without.
+- `tun`: the link model driving two TUN devices (`tun.py`).
+
+All three are entered by the same two namespaces, `near` (the media's sender) and `far`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from ..profile import LinkProfile
+from ..spec import LinkSpec
+from .initrd import missing_parts
+from .namespace import LabError, Namespace, dying_with_parent, run_tool, why_not
+from .tc import table_files, unsupported
+from .tun import open_tun
+from .wire import MTU, Direction, NamespaceShell, UserModeLinux, connect_ports, silence
+
+Backend = Literal["kernel", "uml", "tun"]
+BACKENDS: tuple[Backend, ...] = ("kernel", "uml", "tun")
+DEVICE = "limen0"
+"""The name of the link in both namespaces."""
+NEAR, FAR = "10.77.0.1", "10.77.0.2"
+NEAR6, FAR6 = "fd77::1", "fd77::2"
+DRIVER_TIMEOUT = 20.0
+
+
+def probe() -> dict[Backend, str | None]:
+    """Each backend, and why it cannot be had here (None: it can)."""
+    reason = why_not()
+    if reason is not None:
+        return {"kernel": reason, "uml": reason, "tun": reason}
+    tun = None if Path("/dev/net/tun").exists() else "there is no /dev/net/tun"
+    missing = missing_parts()
+    uml = tun or (f"missing: {' '.join(missing)} (apt install them)" if missing else None)
+    return {"kernel": _probe_kernel(), "uml": uml, "tun": tun}
+
+
+def _probe_kernel() -> str | None:
+    namespace = Namespace()
+    try:
+        shell = NamespaceShell(namespace)
+        shell.run("ip link add probe type veth peer name probep && ip link set probe up")
+        shell.run("tc qdisc add dev probe root netem delay 1ms")
+        shell.run("tc qdisc add dev probep ingress")
+    except LabError as error:
+        return f"this kernel has no netem ({str(error).splitlines()[-1]})"
+    finally:
+        namespace.close()
+    return None
+
+
+def choose_backend(profile: LinkProfile, wanted: str = "auto") -> Backend:
+    """The backend for a profile. Raises LabError when there is none, with the reasons."""
+    reasons = dict(probe())
+    for spec in (profile.down, profile.up):
+        cannot = unsupported(spec)
+        for name in ("kernel", "uml"):
+            if cannot is not None and reasons[name] is None:
+                reasons[name] = f"real netem cannot do {cannot}"
+    if wanted == "auto":
+        for name in BACKENDS:
+            if reasons[name] is None:
+                return name
+        raise LabError("; ".join(dict.fromkeys(str(reason) for reason in reasons.values())))
+    for name in BACKENDS:
+        if name == wanted:
+            if reasons[name] is not None:
+                raise LabError(f"backend {name}: {reasons[name]}")
+            return name
+    raise LabError(f"a backend is auto, {', '.join(BACKENDS)}; got {wanted!r}")
+
+
+class NamespaceLink:
+    """Two namespaces joined by a bare wire until `shape` puts a profile on it. Close it."""
+
+    backend: Backend
+
+    def __init__(self) -> None:
+        self._exit = contextlib.ExitStack()
+        self.near = Namespace()
+        self._exit.callback(self.near.close)
+        self.far = Namespace()
+        self._exit.callback(self.far.close)
+
+    def shape(self, profile: LinkProfile, *, seed: int = 1) -> None:
+        """Put a profile on the link; its time starts now."""
+        raise NotImplementedError
+
+    def finish(self) -> dict[str, Any]:
+        """Stop what runs and say what the link saw, as far as the backend knows."""
+        return {}
+
+    def close(self) -> None:
+        """End everything."""
+        self._exit.close()
+
+    def __enter__(self) -> NamespaceLink:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _address(self) -> None:
+        ends = ((self.near, NEAR, NEAR6), (self.far, FAR, FAR6))
+        hardware = {}
+        for namespace, address, address6 in ends:
+            with namespace.entered():
+                run_tool(["ip", "link", "set", DEVICE, "mtu", str(MTU), "up"])
+                run_tool(["ip", "addr", "add", f"{address}/24", "dev", DEVICE])
+                run_tool(["ip", "-6", "addr", "add", f"{address6}/64", "dev", DEVICE, "nodad"])
+                shown = json.loads(run_tool(["ip", "-j", "link", "show", DEVICE]))
+                hardware[address] = hardware[address6] = shown[0].get("address")
+        for namespace, other, other6 in ((self.near, FAR, FAR6), (self.far, NEAR, NEAR6)):
+            for address in (other, other6):
+                if hardware[address] is None:  # TUN has no neighbours
+                    continue
+                words = f"ip neigh replace {address} lladdr {hardware[address]} dev {DEVICE}"
+                with namespace.entered():
+                    run_tool(words.split())
+
+
+class NetemLink(NamespaceLink):
+    """A wire of real netem, of this kernel or of a user-mode-linux."""
+
+    def __init__(self, backend: Literal["kernel", "uml"], *, tables: dict[str, str]) -> None:
+        super().__init__()
+        self.backend = backend
+        self._stop = threading.Event()
+        self._stepper: threading.Thread | None = None
+        self._missed_steps = 0
+        self._directions: tuple[tuple[str, Direction], ...] = ()
+        try:
+            middle = Namespace()
+            self._exit.callback(middle.close)
+            if backend == "uml":
+                down, up = self._through_uml(middle, tables)
+            else:
+                down, up = self._through_kernel(middle, tables)
+            self._directions = (("down", down), ("up", up))
+        except BaseException:
+            self.close()
+            raise
+
+    def _through_uml(
+        self, middle: Namespace, tables: dict[str, str]
+    ) -> tuple[Direction, Direction]:
+        taps = ("limena", "limenb")
+        uml = UserModeLinux(middle, taps, tables)
+        self._exit.callback(uml.close)
+        silence(uml, *uml.PORTS)
+        for port in uml.PORTS:  # its taps come into being when it opens them
+            uml.run(f"ip link set {port} up")
+        for tap, end in zip(taps, (self.near, self.far), strict=True):
+            with middle.entered():
+                run_tool(["ip", "link", "set", tap, "netns", end.path])
+            with end.entered():
+                run_tool(["ip", "link", "set", tap, "name", DEVICE])
+                _no_offload()
+        self._address()
+        # Only now, with both taps up: a frame to one that is down wedges its port for good.
+        return connect_ports(uml, *uml.PORTS)
+
+    def _through_kernel(
+        self, middle: Namespace, tables: dict[str, str]
+    ) -> tuple[Direction, Direction]:
+        folder = tempfile.TemporaryDirectory(prefix="limen-tables-")
+        self._exit.callback(folder.cleanup)
+        for source in (*Path("/usr/lib").glob("*/tc/*.dist"), *Path("/usr/lib/tc").glob("*.dist")):
+            (Path(folder.name) / source.name).write_bytes(source.read_bytes())
+        for name, text in tables.items():
+            (Path(folder.name) / name).write_text(text, encoding="ascii")
+        shell = NamespaceShell(middle, Path(folder.name))
+        for port, end in (("porta", self.near), ("portb", self.far)):
+            peer = f"type veth peer name {DEVICE} netns {end.path}"
+            shell.run(f"ip link add {port} {peer}")
+            silence(shell, port)
+            shell.run(f"ip link set {port} mtu {MTU} up")
+            with end.entered():
+                _no_offload()
+        self._address()
+        return connect_ports(shell, "porta", "portb")
+
+    def shape(self, profile: LinkProfile, *, seed: int = 1) -> None:
+        """See NamespaceLink. A kernel's chance takes no seed."""
+        del seed
+        self._halt()
+        specs = {"down": profile.down, "up": profile.up}
+        for name, direction in self._directions:
+            direction.clear()
+            direction.apply(specs[name])
+        steps = sorted(
+            {at for spec in specs.values() for at, _ in spec.rate_steps(until=3600.0) if at > 0.0}
+        )
+        if steps:
+            self._stop.clear()
+            self._stepper = threading.Thread(
+                target=self._step, args=(steps, specs), name="rate-steps", daemon=True
+            )
+            self._stepper.start()
+
+    def _step(self, steps: list[float], specs: dict[str, LinkSpec]) -> None:
+        begin = time.monotonic()
+        for at in steps:
+            if self._stop.wait(max(0.0, begin + at - time.monotonic())):
+                return
+            for name, direction in self._directions:
+                try:
+                    direction.apply(specs[name], at)
+                except LabError:
+                    self._missed_steps += 1
+
+    def finish(self) -> dict[str, Any]:
+        """See NamespaceLink: tc's own counters, as text."""
+        self._halt()
+        said: dict[str, Any] = {name: d.statistics() for name, d in self._directions}
+        return {"tc": said, "missed_rate_steps": self._missed_steps}
+
+    def close(self) -> None:
+        """See NamespaceLink."""
+        self._halt()
+        super().close()
+
+    def _halt(self) -> None:
+        self._stop.set()
+        if self._stepper is not None:
+            self._stepper.join()
+            self._stepper = None
+
+
+class TunLink(NamespaceLink):
+    """The link model between two TUN devices."""
+
+    backend: Backend = "tun"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process: subprocess.Popen[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="limen-tun-")
+        self._exit.callback(self._folder.cleanup)
+        try:
+            descriptors = []
+            for end in (self.near, self.far):
+                with end.entered():
+                    descriptors.append(open_tun(DEVICE))
+                self._exit.callback(os.close, descriptors[-1])
+            self._descriptors = tuple(descriptors)
+            self._address()
+            self._drive([])
+        except (OSError, LabError) as error:
+            self.close()
+            raise LabError(f"a TUN link cannot be made: {error}") from error
+
+    def shape(self, profile: LinkProfile, *, seed: int = 1) -> None:
+        """See NamespaceLink."""
+        self._halt()
+        path = Path(self._folder.name) / "profile.pickle"
+        path.write_bytes(pickle.dumps(profile))
+        self._drive(["--pickled", str(path), "--seed", str(seed)])
+
+    def finish(self) -> dict[str, Any]:
+        """See NamespaceLink: the model's statistics, laid out as the proxy's."""
+        return self._halt()
+
+    def close(self) -> None:
+        """See NamespaceLink."""
+        self._halt()
+        super().close()
+
+    def _drive(self, options: list[str]) -> None:
+        near, far = map(str, self._descriptors)
+        self._stats = Path(self._folder.name) / "stats.json"
+        command = [sys.executable, "-m", "limen.bench.link.lab.tun", "--near", near, "--far", far]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            dying_with_parent([*command, *options, "--stats", str(self._stats)]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=self._descriptors,
+        )
+        timer = threading.Timer(DRIVER_TIMEOUT, self._process.kill)
+        timer.start()
+        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        ready = self._process.stdout.readline()
+        timer.cancel()
+        if not ready:
+            raise LabError("the TUN driver did not start; its words stand above")
+
+    def _halt(self) -> dict[str, Any]:
+        process, self._process = self._process, None
+        if process is None:
+            return {}
+        try:
+            process.communicate(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        try:
+            return dict(json.loads(self._stats.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
+
+
+def _no_offload() -> None:
+    """netem treats a batch of segmentation offload as one packet: switch it off."""
+    with contextlib.suppress(LabError):
+        words = "tx off sg off tso off gso off gro off"
+        run_tool(["ethtool", "-K", DEVICE, *words.split()])
+
+
+def open_link(profiles: LinkProfile | list[LinkProfile], *, backend: str = "auto") -> NamespaceLink:
+    """A bare link ready for any of these profiles. Raises LabError when there can be none."""
+    many = profiles if isinstance(profiles, list) else [profiles]
+    chosen = choose_backend(many[0], backend)
+    if chosen == "tun":
+        return TunLink()
+    specs = [spec for profile in many for spec in (profile.down, profile.up)]
+    return NetemLink(chosen, tables=table_files(*specs))
