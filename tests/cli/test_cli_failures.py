@@ -104,6 +104,14 @@ def test_b40_another_certificate_is_refused_at_once(cli: Any) -> None:
     assert receiver.err == ""
 
 
+def test_b40_an_unknown_authority_is_refused_at_once(cli: Any, tmp_path: Path) -> None:
+    _, address = cli.recv()
+    cli.env["LIMEN_DATA_DIR"] = str(tmp_path / "elsewhere")  # as on another machine
+    code, running, _ = cli.run("send", TEST_PICTURE, "--to", address)
+    assert code == 1
+    assert "self-signed" in _one_line(running)
+
+
 def test_b40_ctrl_c_while_connecting(cli: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 0))

@@ -8,6 +8,7 @@ with LIMEN_DEBUG=1.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ def make_app() -> typer.Typer:
     import typer  # noqa: PLC0415 - an extra; `main` has checked that it is there
 
     from .commands import recv, root, samples, send, version  # noqa: PLC0415
+    from .demo import demo  # noqa: PLC0415
 
     app = typer.Typer(
         name="limen",
@@ -32,6 +34,7 @@ def make_app() -> typer.Typer:
     app.callback(invoke_without_command=True)(root)
     app.command("send")(send)
     app.command("recv")(recv)
+    app.command("demo")(demo)
     app.command("samples")(samples)
     app.command("version")(version)
     return app
@@ -45,6 +48,7 @@ def main() -> None:
             f"limen: the command line needs {' and '.join(missing)}: pip install 'limen[cli]'\n"
         )
         raise SystemExit(2)
+    _quiet_logs()
     code = run(sys.argv[1:])
     if code > 128:
         from .running import leave_now  # noqa: PLC0415
@@ -75,6 +79,26 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(f"limen: {message}\n")
         return code
     return result if isinstance(result, int) else 0
+
+
+def _quiet_logs() -> None:
+    """Libraries log what the command says itself, with tracebacks; those are for developers."""
+    if not os.environ.get("LIMEN_DEBUG"):
+        logging.getLogger("quic").setLevel(logging.CRITICAL)
+        handler = logging.StreamHandler()
+        handler.setFormatter(_OneLine())
+        logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class _OneLine(logging.Formatter):
+    """A record without its traceback, but with the error's own words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"limen: {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            text += f": {type(error).__name__}: {error} (LIMEN_DEBUG=1 shows where)"
+        return " ".join(text.split())
 
 
 if __name__ == "__main__":

@@ -97,25 +97,22 @@ class Recorder:
 
     def _work(self) -> None:
         logging.getLogger("libav").setLevel(logging.ERROR)
-        try:
-            while (item := self._queue.get())[0] != "close":
-                if self.problem is None:
-                    self._take(item)
-            if self.problem is None:
-                self._finish()
-        except (av.error.FFmpegError, OSError, ValueError) as error:
-            self._fail(error)
-        while self.problem is not None and not self._queue.empty():
-            self._queue.get()
+        while (item := self._queue.get())[0] != "close":
+            self._guarded(self._take, item)
+        self._guarded(self._finish)
 
-    def _fail(self, error: Exception) -> None:
-        cause = getattr(error, "strerror", None) or str(error)
-        self.problem = f"the recording {self.path or self._folder} ended early: {cause}"
-        self._note(self.problem)
-        with contextlib.suppress(av.error.FFmpegError, OSError, ValueError):
-            self._close_files()
-        while self._queue.get()[0] != "close":
-            pass
+    def _guarded(self, step: Callable[..., None], *args: Item) -> None:
+        """Do a step of the recording; after one that fails nothing more is recorded."""
+        if self.problem is not None:
+            return
+        try:
+            step(*args)
+        except (av.error.FFmpegError, OSError, ValueError) as error:
+            cause = getattr(error, "strerror", None) or str(error)
+            self.problem = f"the recording {self.path or self._folder} ended early: {cause}"
+            self._note(self.problem)
+            with contextlib.suppress(av.error.FFmpegError, OSError, ValueError):
+                self._close_files()
 
     def _take(self, item: Item) -> None:
         if self._main is not None:
