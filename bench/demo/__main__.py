@@ -1,8 +1,8 @@
 """`python -m limen.bench.demo`: the same as `limen demo`."""
 
-import typer
+import sys
 
-from ...cli.demo import demo
+from ...cli.main import run
 
 if __name__ == "__main__":
-    typer.run(demo)
+    sys.exit(run(["demo", *sys.argv[1:]]))

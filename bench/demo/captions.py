@@ -33,8 +33,9 @@ class Glyphs:
                 ha="center",
                 va="baseline",
             )
-        canvas.draw()
-        darkness = 255 - np.asarray(canvas.buffer_rgba())[..., 0].astype(np.int32)
+        canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib's
+        drawn = canvas.buffer_rgba()  # type: ignore[no-untyped-call]  # matplotlib's
+        darkness = 255 - np.asarray(drawn)[..., 0].astype(np.int32)
         strip = (DARK + darkness * (BRIGHT - DARK) // 255).astype(np.uint8)
         self._glyphs = {
             letter: strip[:height, index * self.width : (index + 1) * self.width]

@@ -30,8 +30,8 @@ LABELS = {
     "limen": "limen",
 }
 FILM_TITLES = {
-    "fifo": "fifo: bare QUIC, nothing weighed",
-    "limen": "limen: what matters goes first",
+    "fifo": "fifo: bare QUIC",
+    "limen": "limen",
 }
 QUICK_SECONDS = 8.0
 ANALYSIS_SECONDS = 12.0

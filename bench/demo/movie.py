@@ -132,10 +132,12 @@ class _Painter:
                 round((region.y + region.height) * height),
             )
         canvas[height:whole] = DARK
-        self._glyphs.write(canvas[:whole], film.title, x=8, y=height + 3)
-        line = f"{time:4.1f} s  link {self._rate_at(time) / 1e3:4.0f} kbit/s"
-        line += f"  picture {age:>8} old  sound {self._sound_age(time):>7}"
-        self._glyphs.write(canvas[:whole], line, x=8, y=height + BAR // 2 + 1)
+        write = self._glyphs.write
+        right = f"{time:.1f} s   link {self._rate_at(time) / 1e3:4.0f} kbit/s"
+        line = f"picture {age:>8} old     sound {self._sound_age(time):>8} old"
+        write(canvas[:whole], film.title, x=8, y=height + 3)
+        write(canvas[:whole], right, x=width - 8 - len(right) * self._glyphs.width, y=height + 3)
+        write(canvas[:whole], line, x=8, y=height + BAR // 2 + 1)
         return canvas
 
     def _gaze_at(self, time: float) -> GazePoint | None:

@@ -139,7 +139,7 @@ def make_records(
         for index in range(chunks):
             end = (index + 1) * PERIOD
             captured = log.start + end
-            label = tagger.sound(track, start=end - PERIOD, end=end)
+            label = tagger.sound(track, start=index * PERIOD, end=end)
             records.append(
                 ObjectRecord(
                     track,

@@ -30,8 +30,8 @@ def rows(summaries: Mapping[str, Mapping[str, Any]]) -> list[Row]:
         ):
             table.append((f"  {label}", *_pair(base[key], other[key], "ms")))
         table.append(("  on time", *_pair(base["on_time"], other["on_time"], "%")))
-        shown = (f"{c['n_shown']} of {c['n_sent']}" for c in (base, other))
-        table.append(("  shown or played", *shown, ""))
+        before, after = (f"{c['n_shown']} of {c['n_sent']}" for c in (base, other))
+        table.append(("  shown or played", before, after, ""))
     table.append(("picture and link", "", "", ""))
     for key, label, unit in (
         ("region_psnr_db", "PSNR where looked at", "dB"),

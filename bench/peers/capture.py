@@ -56,7 +56,7 @@ def load_source(scene: Scene) -> Source:
 
 async def wait_until(moment: float) -> None:
     """Sleep until `moment` on the monotonic clock; never wakes early."""
-    while (left := moment - time.monotonic()) > 0.0:
+    while (left := moment - time.monotonic()) > 0.0:  # noqa: ASYNC110 - waits for a time
         await asyncio.sleep(left)
 
 

@@ -60,7 +60,8 @@ class FifoObject(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> FifoObject:
         """What `encode` made. Raises struct.error for less than a header."""
-        return cls(*HEADER.unpack_from(data), data[HEADER.size :])
+        track, sequence, captured, duration = HEADER.unpack_from(data)
+        return cls(track, sequence, captured, duration, data[HEADER.size :])
 
 
 async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:

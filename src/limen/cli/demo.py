@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from .failures import CommandError
+
 if TYPE_CHECKING:
     from ..bench.demo.demo import DemoResult
-
-FAILED = 1
 
 
 class PlainProgress:
@@ -102,7 +102,7 @@ def progress_on(console: Console) -> Iterator[PlainProgress | LiveProgress]:
         yield progress
 
 
-def demo(
+def demo(  # noqa: PLR0917 - options, each given by its name
     out: Annotated[Path, typer.Option(help="Folder for the report and the films.")] = Path(
         "out/demo"
     ),
@@ -123,15 +123,20 @@ def demo(
     """
     console = Console(width=None if sys.stdout.isatty() else 100)
     try:
-        from ..bench.demo.demo import QUICK_SECONDS, DemoError, DemoOptions, run_demo
-        from ..bench.demo.run import RunError
-        from ..bench.link.launch import ProxyError
-        from ..bench.link.profile import ProfileError
-        from ..bench.samples import SamplesUnavailable
-        from ..bench.scene import SceneError
+        import matplotlib as mpl  # noqa: F401, PLC0415 - said here rather than after two runs
+
+        from ..bench.demo.demo import (  # noqa: PLC0415 - not for `limen --help`
+            QUICK_SECONDS,
+            DemoError,
+            DemoOptions,
+            run_demo,
+        )
+        from ..bench.demo.run import RunError  # noqa: PLC0415
+        from ..bench.link.launch import ProxyError  # noqa: PLC0415
+        from ..bench.link.profile import ProfileError  # noqa: PLC0415
+        from ..bench.scene import SceneError  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        typer.echo(f"limen demo needs {error.name}: pip install 'limen[bench]'", err=True)
-        raise typer.Exit(FAILED) from None
+        raise CommandError(f"the demo needs {error.name}: pip install 'limen[bench]'") from None
     if duration is None and quick:
         duration = QUICK_SECONDS
     options = DemoOptions(out, seed=seed, duration=duration, media=media, profile=profile)
@@ -143,18 +148,15 @@ def demo(
         RunError,
         ProxyError,
         ProfileError,
-        SamplesUnavailable,
         SceneError,
-        OSError,
     ) as error:
-        typer.echo(f"limen demo: {error}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise CommandError(str(error)) from None
     show_result(console, result)
 
 
 def show_result(console: Console, result: DemoResult) -> None:
     """Print the table and the paths."""
-    from ..bench.demo.table import rows
+    from ..bench.demo.table import rows  # noqa: PLC0415
 
     data = result.data
     names = list(data.runs)
