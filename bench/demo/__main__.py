@@ -2,7 +2,7 @@
 
 import sys
 
-from ...cli.main import run
+from limen.cli.main import run
 
 if __name__ == "__main__":
     sys.exit(run(["demo", *sys.argv[1:]]))

@@ -14,10 +14,13 @@ from typing import Any
 
 import av
 
-import limen
-
 from ...scheduler.sources.gaze import GazeSource
+from ...transport.api import connect, serve
+from ...transport.errors import SessionClosedError
+from ...transport.media.kinds import Audio, Video
 from ...transport.quic.tls import make_certificate
+from ...transport.session import Session
+from ...transport.settings import SessionSettings
 from ..scene import Floats, Scene
 from .capture import capture, load_source, wait_until
 from .parent import Parent
@@ -38,22 +41,22 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     parent.tell(ready=True)
     where = (await parent.receive())["connect"]
     first_packet = time.monotonic()
-    async with limen.connect(
+    async with connect(
         "127.0.0.1",
         where["port"],
         fingerprint=where["fingerprint"],
-        settings=limen.SessionSettings(trace=trace),
+        settings=SessionSettings(trace=trace),
     ) as session:
         face = session.publish(
             source.picture_track,
-            limen.Video(
+            Video(
                 bitrate_bps=plan.video_bps,
                 fps=source.fps,
                 deadline=plan.video_deadline,
                 gop_seconds=plan.gop_seconds,
             ),
         )
-        kind = limen.Audio(bitrate_bps=plan.voice_bps, deadline=plan.voice_deadline)
+        kind = Audio(bitrate_bps=plan.voice_bps, deadline=plan.voice_deadline)
         voices = {track: session.publish(track, kind) for track in source.sounds}
         for publication in (face, *voices.values()):
             trace.names[publication.info.number] = publication.name
@@ -119,7 +122,7 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
             )
             live.add(track, at - captured)
 
-    async def handle(session: limen.Session) -> None:
+    async def handle(session: Session) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for microphone in scene.microphones:
@@ -134,23 +137,21 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
                 await wait_until(end)
                 log.add("stats", stats=session.stats())
                 over.set()
-        except* limen.SessionClosedError as closed:
+        except* SessionClosedError as closed:
             log.add("closed", reason=str(closed.exceptions[0]))
             over.set()
 
     over = asyncio.Event()
-    settings = limen.SessionSettings(trace=trace)
+    settings = SessionSettings(trace=trace)
     certificate = make_certificate()
-    async with limen.serve(handle, certificate=certificate, settings=settings) as server:
+    async with serve(handle, certificate=certificate, settings=settings) as server:
         parent.tell(ready=True, port=server.port, fingerprint=server.fingerprint)
         await over.wait()
     viewer.write(folder, log)
     log.write(folder / "receiver.jsonl")
 
 
-async def _listen(
-    session: limen.Session, track: str, names: dict[int, str], viewer: Viewer
-) -> None:
+async def _listen(session: Session, track: str, names: dict[int, str], viewer: Viewer) -> None:
     subscription = session.subscribe(track, "audio")
     names[(await subscription.ready()).number] = track
     async for frame in subscription:
@@ -159,14 +160,14 @@ async def _listen(
         )
 
 
-async def _watch(session: limen.Session, track: str, names: dict[int, str], viewer: Viewer) -> None:
+async def _watch(session: Session, track: str, names: dict[int, str], viewer: Viewer) -> None:
     subscription = session.subscribe(track, "video")
     names[(await subscription.ready()).number] = track
     async for frame in subscription:
         viewer.see(frame.picture, captured=frame.captured, shown=frame.shown)
 
 
-async def _gaze(session: limen.Session, scene: Scene, start: float) -> None:
+async def _gaze(session: Session, scene: Scene, start: float) -> None:
     """The scene's gaze as an eye tracker would give it, point by point, as tags to the sender."""
     source = GazeSource(scene.picture_track, value=1.0, half_life=0.5)
     moment = 0.0
