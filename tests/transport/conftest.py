@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+import limen
 from limen.bench.link.model import LinkModel
 from limen.bench.link.profile import parse_profile
 from limen.scheduler.types import MediaObject, ObjectId
@@ -154,7 +157,7 @@ class Rig:
     def _due(self, who: str, core: SessionCore) -> float | None:
         clock = self.clock(who)
         due = core.next_timeout(now=clock)
-        return None if due is None else self.now + max(0.0, due - clock)
+        return None if due is None else self.now + max(1e-9, due - clock)
 
     def _cores(self) -> list[tuple[str, SessionCore]]:
         return [("client", self.client)] + ([("server", self.server)] if self.server else [])
@@ -238,3 +241,35 @@ def rig() -> Callable[..., Rig]:
 def certificate() -> Certificate:
     """A development certificate made for this run."""
     return CERTIFICATE
+
+
+Pair = tuple[limen.Session, limen.Session]
+PairMaker = Callable[..., contextlib.AbstractAsyncContextManager[Pair]]
+
+
+@pytest.fixture
+def sessions(certificate: Certificate) -> PairMaker:
+    """Makes two live sessions over real loopback: (the client's, the server's)."""
+
+    @contextlib.asynccontextmanager
+    async def make(
+        client: SessionSettings | None = None, server: SessionSettings | None = None
+    ) -> AsyncIterator[tuple[limen.Session, limen.Session]]:
+        accepted: asyncio.Future[limen.Session] = asyncio.get_running_loop().create_future()
+
+        async def handler(session: limen.Session) -> None:
+            accepted.set_result(session)
+            await session.wait_closed()
+
+        async with (
+            limen.serve(handler, certificate=certificate, settings=server) as listening,
+            limen.connect(
+                "127.0.0.1",
+                listening.port,
+                fingerprint=listening.fingerprint,
+                settings=client,
+            ) as session,
+        ):
+            yield session, await accepted
+
+    return make

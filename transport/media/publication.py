@@ -175,21 +175,22 @@ class Publication:
         """The peer wants this track: what was held goes out now."""
         self._subscribed.set()
         self._held_bytes = 0
+        while self._held and now - self._held[0][0] > self._hold:
+            self._held.popleft()
+            self.counts["unheard"] += 1
+        # One delay for all, so that their deadlines keep the order of their captures.
+        delayed = now - self._held[0][0] if self._held else 0.0
         while self._held:
-            kept, pending = self._held.popleft()
-            if now - kept <= self._hold:
-                self._queue(pending, now, delayed=now - kept)
-            else:
-                self.counts["unheard"] += 1
+            self._queue(self._held.popleft()[1], now, delayed=delayed)
 
     def on_unsubscribe(self) -> None:
         """The peer no longer wants it."""
         self._subscribed.clear()
 
     def _check_open(self) -> None:
+        self._session.check_open()  # first: the session's end finishes its tracks
         if self._finished:
             raise UsageError(f"track {self.name!r} is finished; nothing more can be sent on it")
-        self._session.check_open()
 
     def _stamp(self, captured: float | None) -> float:
         """A capture time as given, or now; raises UsageError for one the wire cannot say."""

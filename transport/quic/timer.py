@@ -47,10 +47,13 @@ class LoopTimer:
         self._loop = loop
         self._fire = fire
         self._handle: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def arm(self, when: float) -> None:
         """See PreciseTimer."""
         self.cancel()
+        if self._closed:
+            return
         delay = when - time.monotonic()
         self._handle = self._loop.call_later(max(0.0, delay), self._fire)
 
@@ -60,7 +63,10 @@ class LoopTimer:
             self._handle.cancel()
             self._handle = None
 
-    close = cancel
+    def close(self) -> None:
+        """See PreciseTimer."""
+        self._closed = True
+        self.cancel()
 
 
 class _TimeSpec(ctypes.Structure):
@@ -95,6 +101,8 @@ class TimerFd:
 
     def arm(self, when: float) -> None:
         """See PreciseTimer."""
+        if self._fd < 0:
+            return
         when = max(when, 1e-9)  # zero would disarm
         whole = int(when)
         self._spec.value.seconds = whole

@@ -75,11 +75,14 @@ def fingerprint_of(der: bytes) -> str:
 
 
 def normal_fingerprint(text: str) -> str:
-    """A fingerprint as people write it (colons, spaces, upper case) in normal form.
+    """A fingerprint as people and openssl write it, in normal form: 64 lower-case digits.
+
+    Colons, white space, upper case and a leading "sha256:" or "SHA256 Fingerprint=" are fine.
 
     Raises UsageError when it is not 64 hexadecimal digits.
     """
-    digits = text.replace(":", "").replace(" ", "").lower()
+    digits = "".join(text.lower().split()).replace(":", "")
+    digits = digits.removeprefix("sha256").removeprefix("fingerprint=")
     if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
         raise UsageError(
             f"a certificate fingerprint is 64 hexadecimal digits (SHA-256), got {text!r}"
@@ -136,6 +139,7 @@ def development_certificate(folder: Path | None = None) -> Certificate:
     """
     folder = folder or data_folder()
     path = folder / "development.pem"
+    anew = not path.exists()
     kept = _read(path)
     left = dt.timedelta(days=RENEW_DAYS)
     now = dt.datetime.now(dt.UTC)
@@ -143,10 +147,10 @@ def development_certificate(folder: Path | None = None) -> Certificate:
         return kept
     made = make_certificate(now=now)
     try:
-        _write(path, made)
+        _write(path, made, anew=anew)
     except OSError:
         return made
-    # Another process may have written at the same time; whoever came last is whom all use.
+    # Another process may have written at the same time; what is in the file is what all use.
     return _read(path) or made
 
 
@@ -165,7 +169,7 @@ def _read(path: Path) -> Certificate | None:
         return None
 
 
-def _write(path: Path, made: Certificate) -> None:
+def _write(path: Path, made: Certificate, *, anew: bool) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
     try:
@@ -176,10 +180,17 @@ def _write(path: Path, made: Certificate) -> None:
                     Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
                 )
             )
-        Path(name).replace(path)
-    except BaseException:
+        if anew:
+            try:
+                os.link(name, path)
+            except FileExistsError:
+                return  # another process was first; all use its certificate
+            except OSError:
+                Path(name).replace(path)  # a file system without hard links
+        else:
+            Path(name).replace(path)
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
