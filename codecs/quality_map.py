@@ -18,7 +18,13 @@ inside / loss outside in dB of luma PSNR:
     -0.20, +0.05       +6.0 / -1.7    +6.5 / -1.6    +7.2 / -1.4
     -0.20, +0.08       +6.4 / -2.0    +6.9 / -1.9    +7.7 / -1.7
 
-The limits below lie between the first two. -0.3 with +0.2 starved the background to 27 dB.
+The limits of x264 lie between the first two. -0.3 with +0.2 starved the background to 27 dB.
+VP8 and VP9 read an offset as a share of 63 steps of other widths, and know few different offsets
+in one picture, so each encoder has `AimLimits` of its own.
+
+Cost: only the strongest regions are looked at closely, so a thousand of them cost little more
+than a dozen. `Saccade` tells an encoder that the gaze has
+jumped, so that it can sharpen the new place at once.
 """
 
 from __future__ import annotations
@@ -27,29 +33,46 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 
 from ..scheduler.types import Region
 
 BLOCK = 16
 """Pixels: the side of an H.264 macroblock, the finest step a quality offset can have."""
-MAX_INSIDE = -0.17
-"""The strongest offset inside a region; beyond it the background starves."""
-BACKGROUND = 0.05
-"""The offset outside while something matters fully: its floor."""
-MAX_BACKGROUND_STEPS = 1.6
-"""Quantiser steps (about 0.9 dB each) that the background is made to pay at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class AimLimits:
+    """How far one encoder may be aimed; offsets are in -1..1."""
+
+    inside: float
+    """The strongest offset inside a region; beyond it the background starves."""
+    background: float
+    """The offset outside while something matters fully: its floor."""
+    doublings: float
+    """Doublings of the bits per unit of offset, measured: 51 / 6 for x264."""
+    price: float
+    """Doublings of coarseness that the background is made to pay at most (about 5.5 dB each)."""
+    levels: int = 0
+    """Different offsets the encoder tells apart besides none; 0 for any number."""
+
+
+X264_AIM = AimLimits(inside=-0.17, background=0.05, doublings=51 / 6, price=0.22)
+MAX_INSIDE, BACKGROUND = X264_AIM.inside, X264_AIM.background
 MIN_VALUE = 0.05
 """Regions worth less than this are not aimed at any more."""
-MAX_REGIONS = 15
+MAX_REGIONS = 9
 """Rectangles an encoder gets besides the background; the strongest win."""
-_STEPS = 51
-"""x264's quantiser steps in an offset of 1."""
+_SLACK = 4
+FRESH_PICTURES = 2
+"""Pictures during which a place that the gaze has jumped to counts as new."""
 _SPAN = 1000
 """Offsets travel as thousandths (AVRational)."""
 _ROI = struct.Struct("=Iiiiiii")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QualityBlock:
     """A rectangle in pixels (right and bottom exclusive) and its quality offset in -1..1.
 
@@ -64,35 +87,50 @@ class QualityBlock:
 
 
 def quality_blocks(
-    regions: Sequence[tuple[Region, float]], width: int, height: int
+    regions: Sequence[tuple[Region, float]],
+    width: int,
+    height: int,
+    limits: AimLimits = X264_AIM,
+    *,
+    sharpen: float = 1.0,
 ) -> list[QualityBlock]:
     """What to tell an encoder of a `width` × `height` picture; the first match of a block wins.
 
-    Values are clipped to 0..1. Empty when nothing inside the picture matters.
+    Values are clipped to 0..1. Empty when nothing inside the picture matters. `sharpen` above 1
+    scales the offset inside, for a region that is new.
     """
     aimed: dict[tuple[int, int, int, int], float] = {}
+    if len(regions) > MAX_REGIONS:
+        if math.isnan(sum(map(itemgetter(1), regions))):  # NaN would sort anywhere
+            regions = [pair for pair in regions if not math.isnan(pair[1])]
+        # Of equal ones the slack is for what lies off the picture;
+        regions = nlargest(MAX_REGIONS + _SLACK, regions, key=itemgetter(1))
     for region, value in regions:
-        worth = min(max(value, 0.0), 1.0)
-        if not worth >= MIN_VALUE:  # NaN too
+        if not value >= MIN_VALUE:  # NaN too
             continue
-        inside = region.clipped()
-        if inside is None:
+        worth = 1.0 if value > 1.0 else value
+        left, top = max(0.0, region.x), max(0.0, region.y)
+        right = min(1.0, region.x + region.width)
+        bottom = min(1.0, region.y + region.height)
+        if right <= left or bottom <= top:
             continue
-        box = (
-            int(inside.x * width) // BLOCK * BLOCK,
-            int(inside.y * height) // BLOCK * BLOCK,
-            min(width, -(-(inside.x + inside.width) * width // BLOCK) * BLOCK),
-            min(height, -(-(inside.y + inside.height) * height // BLOCK) * BLOCK),
+        key = (
+            int(left * width) // BLOCK * BLOCK,
+            int(top * height) // BLOCK * BLOCK,
+            min(width, math.ceil(right * width / BLOCK) * BLOCK),
+            min(height, math.ceil(bottom * height / BLOCK) * BLOCK),
         )
-        left, top, right, bottom = (int(edge) for edge in box)
-        key = (left, top, right, bottom)
-        aimed[key] = max(aimed.get(key, 0.0), worth)
+        if worth > aimed.get(key, 0.0):
+            aimed[key] = worth
     if not aimed:
         return []
     ranked = sorted(aimed.items(), key=lambda item: (-item[1], item[0]))[:MAX_REGIONS]
-    reach = _reach([((b[2] - b[0]) * (b[3] - b[1]), worth) for b, worth in ranked], width * height)
-    outside = BACKGROUND * reach * ranked[0][1]
-    inside_most = MAX_INSIDE * reach
+    if limits.levels:
+        ranked = _few_levels(ranked, limits.levels - 1)
+    areas = [((b[2] - b[0]) * (b[3] - b[1]), worth) for b, worth in ranked]
+    reach = _reach(areas, width * height, limits)
+    outside = limits.background * reach * ranked[0][1]
+    inside_most = limits.inside * reach * sharpen
     blocks = [
         QualityBlock(*box, offset=outside * (1 - worth) + inside_most * worth)
         for box, worth in ranked
@@ -101,26 +139,68 @@ def quality_blocks(
     return blocks
 
 
-def _reach(areas: Sequence[tuple[int, float]], whole: int) -> float:
+_Ranked = list[tuple[tuple[int, int, int, int], float]]
+
+
+def _few_levels(ranked: _Ranked, levels: int) -> _Ranked:
+    """Values brought to at most `levels` different ones; the strongest stays what it is."""
+    top = ranked[0][1]
+    steps = [top * (levels - k) / levels for k in range(levels)]
+    return [(box, min(steps, key=lambda step: abs(step - worth))) for box, worth in ranked]
+
+
+def _reach(areas: Sequence[tuple[int, float]], whole: int, limits: AimLimits) -> float:
     """How much of the offsets to apply, 0.2..1, so that the background pays a bounded price.
 
-    At a held rate, x264's quantiser moves until the bits are what they were. A step of 6 halves or
-    doubles them, so the background's own step comes out as its offset plus
-    6 log2(sum of area share x 2^(-offset x 51 / 6)). The larger the regions, the more it is.
+    At a held rate, the encoder's quantiser moves until the bits are what they were. So the
+    background's own step comes out as its offset plus the log of the sum of area share x
+    2^(-offset x doublings). The larger the regions, the more it is.
     """
     covered = sum(area for area, _ in areas) / whole
     squeeze = 1.0 / max(covered, 1.0)  # overlaps are counted twice: never more than all of it
     strongest = areas[0][1]
-    for tenths in range(10, 2, -1):
-        reach = tenths / 10
-        outside = BACKGROUND * reach * strongest
-        bits = (1.0 - min(covered, 1.0)) * 2.0 ** (-outside * _STEPS / 6)
+
+    def price(reach: float) -> float:
+        outside = limits.background * reach * strongest
+        bits = (1.0 - min(covered, 1.0)) * 2.0 ** (-outside * limits.doublings)
         for area, worth in areas:
-            offset = outside * (1 - worth) + MAX_INSIDE * reach * worth
-            bits += squeeze * area / whole * 2.0 ** (-offset * _STEPS / 6)
-        if outside * _STEPS + 6 * math.log2(bits) <= MAX_BACKGROUND_STEPS:
-            return reach
-    return 0.2
+            offset = outside * (1 - worth) + limits.inside * reach * worth
+            bits += squeeze * area / whole * 2.0 ** (-offset * limits.doublings)
+        return outside * limits.doublings + math.log2(bits)
+
+    if price(1.0) <= limits.price:
+        return 1.0
+    low, high = 2, 10  # tenths; the price grows with the reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        if price(middle / 10) <= limits.price:
+            low = middle
+        else:
+            high = middle
+    return low / 10
+
+
+class Saccade:
+    """Notices that the strongest region has jumped. Ask `fresh` once a picture."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._box: tuple[float, float, float, float] | None = None
+
+    def fresh(self, regions: Sequence[tuple[Region, float]]) -> int:
+        """2 for the first picture after a jump, 1 for the second, 0 when nothing is new."""
+        strongest = max(regions, key=itemgetter(1), default=None)
+        if strongest is None or not strongest[1] >= MIN_VALUE:
+            self._box, self._left = None, 0
+            return 0
+        region = strongest[0]
+        x, y = region.x + region.width / 2, region.y + region.height / 2
+        box = self._box
+        if box is None or not (box[0] <= x <= box[2] and box[1] <= y <= box[3]):
+            self._left = FRESH_PICTURES + 1
+        self._box = (region.x, region.y, region.x + region.width, region.y + region.height)
+        self._left = max(0, self._left - 1)
+        return self._left
 
 
 def pack_blocks(blocks: Sequence[QualityBlock], slots: int) -> bytes:
@@ -131,13 +211,21 @@ def pack_blocks(blocks: Sequence[QualityBlock], slots: int) -> bytes:
     if len(blocks) > slots:
         raise ValueError(f"{len(blocks)} quality blocks do not fit into {slots} slots")
     size = _ROI.size
-    packed = bytearray()
-    for block in blocks:
-        offset = round(_SPAN * min(max(block.offset, -1.0), 1.0))
-        packed += _ROI.pack(size, block.top, block.bottom, block.left, block.right, offset, _SPAN)
-    packed += _ROI.pack(size, 0, 0, 0, 0, 0, 1) * (slots - len(blocks))
-    return bytes(packed)
+    packed = [
+        _ROI.pack(
+            size,
+            block.top,
+            block.bottom,
+            block.left,
+            block.right,
+            round(_SPAN * min(max(block.offset, -1.0), 1.0)),
+            _SPAN,
+        )
+        for block in blocks
+    ]
+    return b"".join(packed) + _NOTHING * (slots - len(blocks))
 
 
+_NOTHING = _ROI.pack(_ROI.size, 0, 0, 0, 0, 0, 1)
 SLOTS = MAX_REGIONS + 1
 """Rectangles in one packed array: the regions and the background."""

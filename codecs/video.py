@@ -16,34 +16,58 @@ one caller at a time (see `worker`).
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Literal, Self, cast
 
 import av
 import av.error
-import av.filter
 from av.codec.context import Flags, ThreadType
-from av.sidedata.sidedata import SideData, SideDataContainer
-from av.sidedata.sidedata import Type as SideDataType
 from av.video.codeccontext import VideoCodecContext
 
 from ..scheduler.types import Region
+from .aiming import Aiming
 from .errors import CodecError
 from .pictures import Picture, as_frame, cut_to, to_even_yuv
-from .quality_map import SLOTS, pack_blocks, quality_blocks
+from .quality_map import Saccade, quality_blocks
 from .video_rate import KEYFRAME_BOOST, MAX_TRIM, FrameBudget
 
 MIN_BITRATE_BPS = 20_000
 """Bits a second: x264 takes whole kbit/s and needs some for headers."""
+SHARPEN = 1.25
+"""How much more a region is aimed at for two pictures after the gaze has jumped there: with it
+the first one is within 1 dB of a region looked at all along, without it 1.4 dB short."""
+DECODERS = {"h264": "h264", "vp8": "vp8", "vp9": "vp9", "av1": "libdav1d"}
+"""FFmpeg's decoder for each codec: its own ones are the fastest but for AV1."""
 _KEY = 1
 _SEI, _NAL_TYPE = 6, 0x1F
 _TINY_BUFFER = 1000
 """Bits: x264 raises a buffer this small to one frame at whatever the rate is (see video_rate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an encoder can really do, measured through the library it is reached by."""
+
+    live_rate: Literal["frame", "reopen"]
+    """"frame": a new rate holds from the next picture on. "reopen": a new encoder has to be
+    opened for it, which costs a keyframe, so small changes are saved up."""
+    temporal_layers: int
+    """Most temporal layers; 1 for none. Dropping the higher ones leaves the lower bit-identical."""
+    regions: bool
+    """Whether regions of interest are honoured."""
+    repair: Literal["reference", "keyframe"]
+    """How a loss is repaired: by a picture that refers to one before the loss, or a keyframe."""
+    keyframe_ratio: float
+    """A keyframe's size against the mean picture's, about."""
+    delay_frames: int = 0
+    """Pictures held back: always 0 here, whatever the cores; it is checked with each picture."""
+
+
+X264_ABILITIES = Abilities("frame", 1, regions=True, repair="keyframe", keyframe_ratio=1.1)
+"""x264 can step around lost references, but not through FFmpeg: its keyframes are small instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +87,12 @@ class VideoSettings:
     gop_seconds: float = 10.0
     """Seconds between keyframes that come by themselves; others come when asked for."""
     preset: str = "superfast"
-    """x264's speed: each slower step costs about half as much time again."""
+    """x264's speed: each slower step costs about half as much time again. Others ignore it."""
     threads: int = 1
-    """Slice threads: more encode big pictures sooner, at a worse picture for the bits."""
+    """Slice threads: more encode big pictures sooner, at a worse picture for the bits. libvpx
+    keeps to one: two once took it 80 ms."""
+    temporal_layers: int = 1
+    """1 to 3. More let pictures be dropped without harm; see `Abilities.temporal_layers`."""
 
     def __post_init__(self) -> None:
         if (self.width is None) != (self.height is None):
@@ -83,6 +110,8 @@ class VideoSettings:
             raise ValueError(f"gop_seconds is above 0, got {self.gop_seconds}")
         if not 1 <= self.threads <= 16:
             raise ValueError(f"threads is in 1..16, got {self.threads}")
+        if self.temporal_layers not in (1, 2, 3):
+            raise ValueError(f"temporal_layers is in 1..3, got {self.temporal_layers}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +119,22 @@ class EncodedVideo:
     """One encoded picture."""
 
     payload: bytes
-    """H.264 in Annex B form; a keyframe begins with its parameter sets."""
+    """H.264 in Annex B form, or a whole VP8, VP9 or AV1 frame; a keyframe begins with all that a
+    decoder needs."""
     keyframe: bool
     """Whether decoding can start here."""
     width: int
     """Pixels of the picture that went in; the coded one is even (see `pictures`)."""
     height: int
     """Pixels, as `width`."""
+    number: int = -1
+    """Counts the encoder's pictures from 0; -1 when coded elsewhere."""
+    references: tuple[int, ...] | None = None
+    """Numbers of the pictures this one needs; None: the one before, unless it is a keyframe."""
+    layer: int = 0
+    """Temporal layer: nothing in lower layers needs this picture."""
+    repair: bool = False
+    """Whether it steps around a loss by an older reference."""
 
 
 class VideoEncoder:
@@ -106,14 +144,20 @@ class VideoEncoder:
     """
 
     codec = "h264"
+    abilities = X264_ABILITIES
 
     def __init__(self, settings: VideoSettings | None = None) -> None:
         self.settings = settings or VideoSettings()
+        if self.settings.temporal_layers > self.abilities.temporal_layers:
+            raise ValueError("x264 has no temporal layers without delay: use vp8 or vp9 for them")
         self._budget = FrameBudget(self.settings.bitrate_bps, self.settings.fps)
         self._context: VideoCodecContext | None = None
-        self._graph: av.filter.Graph | None = None
+        self._aiming: Aiming | None = None
+        self._saccade = Saccade()
         self._shape: tuple[int, int, int, int] | None = None
         self._count = 0
+        self._number = 0
+        self._repair = False
         self._closed = False
 
     @property
@@ -146,45 +190,52 @@ class VideoEncoder:
         """
         if self._closed:
             raise CodecError("this video encoder is closed")
-        frame = as_frame(picture)
-        if self.settings.width is not None and self.settings.height is not None:
-            size = (self.settings.width, self.settings.height)
-            if (frame.width, frame.height) != size:
-                frame = frame.reformat(width=size[0], height=size[1], format="yuv420p")
+        frame = fit(picture, self.settings)
         width, height = frame.width, frame.height
         coded = to_even_yuv(frame)
-        shape = (coded.width, coded.height, int(coded.colorspace), int(coded.color_range))
+        shape = shape_of(coded)
         if shape != self._shape:
             self._open(shape)
-        context, graph = self._context, self._graph
-        if context is None or graph is None:
+        context, aiming = self._context, self._aiming
+        if context is None or aiming is None:
             raise CodecError("this video encoder is closed")
         first = self._count == 0
-        keyframe = keyframe or first
+        keyframe = keyframe or first or self._repair
         context.bit_rate = round(self._budget.rate_for(keyframe=keyframe))
+        sharpen = SHARPEN if self._saccade.fresh(regions) else 1.0
+        blocks = quality_blocks(regions, coded.width, coded.height, sharpen=sharpen)
         try:
-            graph.vpush(coded)
-            aimed = graph.vpull()
-            blocks = quality_blocks(regions, coded.width, coded.height)
-            _overwrite(_regions_of(aimed), pack_blocks(blocks, SLOTS))
+            aimed = aiming.attach(coded, blocks)
             aimed.pict_type = _KEY if keyframe else 0
             aimed.pts = self._count
             aimed.time_base = context.time_base
             packets = context.encode(aimed)
         except av.error.FFmpegError as problem:
             raise CodecError(f"encoding a {width}x{height} picture failed: {problem}") from problem
-        self._count += 1
-        if len(packets) != 1:
-            raise CodecError(f"the encoder gave {len(packets)} packets for one picture")
-        packet = packets[0]
+        packet = only_packet(packets)
         payload = without_sei(bytes(packet)) if first else bytes(packet)
+        self._count += 1
         self._budget.spend(len(payload))
-        return EncodedVideo(payload, bool(packet.is_keyframe), width, height)
+        is_key = bool(packet.is_keyframe)
+        number, self._number = self._number, self._number + 1
+        repaired, self._repair = self._repair and is_key, False
+        references = () if is_key else (number - 1,)
+        return EncodedVideo(payload, is_key, width, height, number, references, repair=repaired)
+
+    def lost(self, number: int) -> None:
+        """Picture `number` never got through: the next one is a small keyframe."""
+        if 0 <= number < self._number:
+            self._repair = True
+
+    def lost_after(self, number: int) -> None:
+        """The receiver has picture `number` and nothing usable after it."""
+        if number < self._number - 1:
+            self._repair = True
 
     def close(self) -> None:
         """Free the native state; a second call does nothing."""
         self._closed = True
-        self._context = self._graph = self._shape = None
+        self._context = self._aiming = self._shape = None
 
     def _open(self, shape: tuple[int, int, int, int]) -> None:
         width, height, colorspace, color_range = shape
@@ -212,7 +263,7 @@ class VideoEncoder:
             context.open()
         except (av.error.FFmpegError, ValueError) as problem:
             raise CodecError(f"x264 cannot open {width}x{height}: {problem}") from problem
-        self._context, self._graph = context, _aiming_graph(width, height)
+        self._context, self._aiming = context, Aiming(width, height)
         self._shape, self._count = shape, 0
 
     def __enter__(self) -> Self:
@@ -228,14 +279,20 @@ class VideoEncoder:
 
 
 class VideoDecoder:
-    """H.264 packets in, pictures out at once, true to the size the packets say."""
+    """Packets of one codec in, pictures out at once, true to the size the packets say.
 
-    codec = "h264"
+    `codec` is "h264", "vp8", "vp9" or "av1". Raises CodecError for another.
+    """
 
-    def __init__(self) -> None:
-        self._context: VideoCodecContext | None = av.CodecContext.create("h264", "r")
+    def __init__(self, codec: str = "h264") -> None:
+        name = DECODERS.get(codec)
+        if name is None:
+            raise CodecError(f"unknown video codec {codec!r}: known are {', '.join(DECODERS)}")
+        self.codec = codec
+        context = cast("VideoCodecContext", av.CodecContext.create(name, "r"))
+        self._context: VideoCodecContext | None = context
         self._context.thread_type = ThreadType.SLICE
-        self._context.flags |= Flags.low_delay
+        self._context.flags |= Flags.low_delay  # dav1d: one frame in flight at any core count
 
     def decode(self, payload: bytes, *, size: tuple[int, int] | None = None) -> list[av.VideoFrame]:
         """The pictures of one packet: one, or none where the packet needs what was never given.
@@ -246,11 +303,11 @@ class VideoDecoder:
         if self._context is None:
             raise CodecError("this video decoder is closed")
         if not payload:
-            raise CodecError("an empty packet is no H.264")
+            raise CodecError(f"an empty packet is no {self.codec}")
         try:
             frames = self._context.decode(av.Packet(payload))
         except (av.error.FFmpegError, EOFError) as problem:
-            raise CodecError(f"a damaged H.264 packet: {problem}") from problem
+            raise CodecError(f"a damaged {self.codec} packet: {problem}") from problem
         return frames if size is None else [cut_to(frame, *size) for frame in frames]
 
     def close(self) -> None:
@@ -276,34 +333,23 @@ def without_sei(payload: bytes) -> bytes:
     return b"".join(b"\0\0\0\1" + unit for unit in kept)
 
 
-def _regions_of(frame: av.VideoFrame) -> SideData:
-    container = cast("SideDataContainer", frame.side_data)  # the type stub knows one entry only
-    return container[SideDataType.REGIONS_OF_INTEREST]
+def fit(picture: Picture, settings: VideoSettings) -> av.VideoFrame:
+    """The picture as a frame of the settings' size, or of its own where they name none."""
+    frame = as_frame(picture)
+    if settings.width is None or settings.height is None:
+        return frame
+    if (frame.width, frame.height) == (settings.width, settings.height):
+        return frame
+    return frame.reformat(width=settings.width, height=settings.height, format="yuv420p")
 
 
-def _overwrite(target: SideData, data: bytes) -> None:
-    """Write into a frame's side data, which PyAV itself only reads."""
-    if target.buffer_size != len(data):
-        raise CodecError(f"{len(data)} bytes do not fit side data of {target.buffer_size}")
-    ctypes.memmove(target.buffer_ptr, data, len(data))
+def shape_of(coded: av.VideoFrame) -> tuple[int, int, int, int]:
+    """All that an encoder is opened for: a change of it needs a new one."""
+    return coded.width, coded.height, int(coded.colorspace), int(coded.color_range)
 
 
-def _aiming_graph(width: int, height: int) -> av.filter.Graph:
-    """A chain whose only use is the room for `SLOTS` regions on each frame that passes.
-
-    PyAV cannot add side data to a frame but can overwrite it; "addroi" adds it. A static graph
-    costs microseconds where building one costs milliseconds.
-    """
-    graph = av.filter.Graph()
-    source = graph.add_buffer(
-        width=width,
-        height=height,
-        format=av.VideoFormat("yuv420p", width, height),
-        time_base=Fraction(1, 30),
-    )
-    chain = [source, *(graph.add("addroi", "0:0:16:16:0") for _ in range(SLOTS))]
-    chain.append(graph.add("buffersink"))
-    for one, other in itertools.pairwise(chain):
-        one.link_to(other)
-    graph.configure()
-    return graph
+def only_packet(packets: list[av.Packet[Any]]) -> av.Packet[Any]:
+    """The one packet for one picture. Raises CodecError when the encoder held it back."""
+    if len(packets) != 1:
+        raise CodecError(f"the encoder gave {len(packets)} packets for one picture")
+    return packets[0]

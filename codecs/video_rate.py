@@ -27,7 +27,18 @@ KEYFRAME_BOOST = 1.6
 class FrameBudget:
     """Feed `spend` with each frame's size; `rate_for` gives the encoder's next bit rate."""
 
-    def __init__(self, bitrate_bps: float, fps: float) -> None:
+    def __init__(
+        self,
+        bitrate_bps: float,
+        fps: float,
+        *,
+        headroom: float = HEADROOM,
+        keyframe_boost: float = KEYFRAME_BOOST,
+        gain: float = _GAIN,
+    ) -> None:
+        self._headroom = headroom
+        self._keyframe_boost = keyframe_boost
+        self._gain = gain
         self._debt = 0.0
         self._fps = fps
         self._bps = bitrate_bps
@@ -58,8 +69,8 @@ class FrameBudget:
 
     def rate_for(self, *, keyframe: bool) -> float:
         """The rate to set for the next frame, as if there were the opened number a second."""
-        trim = min(max(HEADROOM - _GAIN * self._debt, MIN_TRIM), MAX_TRIM)
-        boost = KEYFRAME_BOOST if keyframe else 1.0
+        trim = min(max(self._headroom - self._gain * self._debt, MIN_TRIM), MAX_TRIM)
+        boost = self._keyframe_boost if keyframe else 1.0
         return self.frame_bits * self._opened_fps * trim * boost
 
     def spend(self, size_bytes: int) -> None:

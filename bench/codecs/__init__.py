@@ -1,0 +1,1 @@
+"""What `limen bench codecs` measures: see `run`."""
