@@ -100,8 +100,11 @@ class NamespaceLink:
         self._exit.callback(self.far.close)
 
     def shape(self, profile: LinkProfile, *, seed: int = 1) -> None:
-        """Put a profile on the link; its time starts now."""
+        """Put a profile on the link."""
         raise NotImplementedError
+
+    def start(self) -> None:
+        """Let link time begin for rate steps (a model starts with its first packet)."""
 
     def finish(self) -> dict[str, Any]:
         """Stop what runs and say what the link saw, as far as the backend knows."""
@@ -150,6 +153,7 @@ class NetemLink(NamespaceLink):
         self._stop = threading.Event()
         self._stepper: threading.Thread | None = None
         self._missed_steps = 0
+        self._specs: dict[str, LinkSpec] = {}
         self._directions: tuple[tuple[str, Direction], ...] = ()
         try:
             middle = Namespace()
@@ -210,10 +214,15 @@ class NetemLink(NamespaceLink):
         for name, direction in self._directions:
             direction.clear()
             direction.apply(specs[name])
+        self._specs = specs
+
+    def start(self) -> None:
+        """See NamespaceLink."""
+        specs = self._specs
         steps = sorted(
             {at for spec in specs.values() for at, _ in spec.rate_steps(until=3600.0) if at > 0.0}
         )
-        if steps:
+        if steps and self._stepper is None:
             self._stop.clear()
             self._stepper = threading.Thread(
                 target=self._step, args=(steps, specs), name="rate-steps", daemon=True

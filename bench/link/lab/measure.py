@@ -21,7 +21,6 @@ PORT = 7700
 STAMP = struct.Struct("<Iq")
 BUFFER_BYTES = 128 << 20
 SO_RCVBUFFORCE = 33
-SO_NO_CHECK = 11
 SO_TIMESTAMPNS = 35
 QUIET_SECONDS = 0.3
 """Nothing more for this long: all that will come has come."""
@@ -107,6 +106,7 @@ def measure(
         for source, _, sink, address in ends[: len(plans)]
     ]
     try:
+        link.start()
         sends = _send_all(pairs, plans)
         time.sleep(longest_delay)
         return [
@@ -123,7 +123,6 @@ def _sender(namespace: Namespace, *, ecn: bool) -> socket.socket:
     with namespace.entered():
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-    sock.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)  # let bit errors be seen
     if ecn:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0b10)
     return sock

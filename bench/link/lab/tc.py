@@ -30,7 +30,7 @@ from .namespace import LabError
 ETHERNET_HEADER = 14
 MANY = 1_000_000
 """Packets: a limit that is none."""
-TBF_BURST = 1600
+TBF_BURST = 1500
 """Bytes: room for one full packet, so that tbf adds the least it can to a wire."""
 FAST_BURST_SECONDS = 0.001
 """Above ~12 Mbit/s tbf would wake up more than once a millisecond: it gets a bigger burst."""
@@ -91,6 +91,9 @@ def qdiscs(spec: LinkSpec, time: float = 0.0) -> Qdiscs:
         burst = spec.burst_bytes or max(TBF_BURST, round(nominal / 8 * FAST_BURST_SECONDS))
         limit = spec.limit_bytes(time)
         limit_bytes = round(limit) if limit < MANY * 1500 else 1_000_000_000
+        if spec.burst_bytes is None:
+            # What the wire behind it holds has left tbf, but not yet the model's queue.
+            limit_bytes = max(burst, limit_bytes - burst)
         shape = f"{stab}tbf rate {rate:.0f}bit burst {burst} limit {max(burst, limit_bytes)}"
         child = _child(spec, limit_bytes)
         if spec.burst_bytes is None:
@@ -100,7 +103,10 @@ def qdiscs(spec: LinkSpec, time: float = 0.0) -> Qdiscs:
 
 def _child(spec: LinkSpec, limit_bytes: int) -> str:
     if spec.aqm is None:
-        return "" if spec.queue_packets is None else f"pfifo limit {spec.queue_packets}"
+        if spec.queue_packets is None:
+            return ""
+        on_the_wire = spec.burst_bytes is None
+        return f"pfifo limit {max(1, spec.queue_packets - on_the_wire)}"
     # CoDel limits packets, not bytes: as many full ones as the bytes would hold.
     packets = spec.queue_packets or max(1, limit_bytes // 1500)
     if isinstance(spec.aqm, CoDelSpec):

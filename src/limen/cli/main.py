@@ -21,6 +21,7 @@ def make_app() -> typer.Typer:
     """All subcommands; each module brings the functions it registers."""
     import typer  # noqa: PLC0415 - an extra; `main` has checked that it is there
 
+    from . import bench  # noqa: PLC0415
     from .commands import recv, root, samples, send, version  # noqa: PLC0415
     from .demo import demo  # noqa: PLC0415
 
@@ -37,6 +38,7 @@ def make_app() -> typer.Typer:
     app.command("demo")(demo)
     app.command("samples")(samples)
     app.command("version")(version)
+    app.add_typer(bench.app, name="bench")
     return app
 
 
