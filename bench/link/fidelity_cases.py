@@ -93,12 +93,12 @@ CASES: tuple[Case, ...] = (
         100,
         8.0,
     ),
-    Case("loss 2 %", LinkSpec(loss=RandomLoss(0.02)), 4000, 3.0, 200),
+    Case("loss 2 %", LinkSpec(loss=RandomLoss(0.02)), 2500, 4.0, 200),
     Case(
         "Gilbert-Elliott 5 %, bursts of 4",
         LinkSpec(loss=GilbertElliottLoss(0.05, 4.0)),
-        4000,
-        3.0,
+        2500,
+        4.0,
         200,
         quick=True,
     ),
@@ -107,15 +107,15 @@ CASES: tuple[Case, ...] = (
         LinkSpec(
             loss=GilbertElliottLoss.from_transitions(0.01, 0.2, bad_loss=0.8, good_loss=0.001)
         ),
-        4000,
-        3.0,
+        2500,
+        4.0,
         200,
     ),
     Case(
         "4-state 1 % 30 % 10 % 20 % 0.5 %",
         LinkSpec(loss=FourStateLoss(0.01, 0.3, 0.1, 0.2, 0.005)),
-        4000,
-        3.0,
+        2500,
+        4.0,
         200,
         quick=True,
     ),
@@ -134,7 +134,7 @@ CASES: tuple[Case, ...] = (
         queue=True,
         quick=True,
     ),
-    Case("corrupt 3 %", LinkSpec(corrupt=0.03), 4000, 2.0, 1000),
+    Case("corrupt 3 %", LinkSpec(corrupt=0.03), 2000, 2.0, 1000),
     Case(
         "limit 50 packets in 50 ms", LinkSpec(delay=0.05, limit_packets=50), 1100, 2.0, queue=True
     ),

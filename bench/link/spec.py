@@ -215,7 +215,8 @@ class LinkSpec:
     jitter_bound: float | None = None
     """Seconds; the distribution is cut here on both sides."""
     jitter_correlation: float = 0.0
-    """Share of each delay variation that is taken over from the packet before, as in netem."""
+    """Share of each draw that is taken over from the one before. As in netem, which then looks at
+    the draw's low bits only: the delays themselves end up hardly correlated at all."""
     jitter_reorders: bool = False
     """Let jitter swap packets, as netem does; otherwise a packet waits for those before it."""
     reorder: ReorderSpec | None = None

@@ -30,7 +30,16 @@ from .initrd import missing_parts
 from .namespace import LabError, Namespace, dying_with_parent, run_tool, why_not
 from .tc import table_files, unsupported
 from .tun import open_tun
-from .wire import MTU, Direction, NamespaceShell, UserModeLinux, connect_ports, silence
+from .wire import (
+    MTU,
+    Direction,
+    NamespaceShell,
+    Shell,
+    UserModeLinux,
+    batch,
+    connect_ports,
+    silence,
+)
 
 Backend = Literal["kernel", "uml", "tun"]
 BACKENDS: tuple[Backend, ...] = ("kernel", "uml", "tun")
@@ -154,6 +163,7 @@ class NetemLink(NamespaceLink):
         self._stepper: threading.Thread | None = None
         self._missed_steps = 0
         self._specs: dict[str, LinkSpec] = {}
+        self._shell: Shell
         self._directions: tuple[tuple[str, Direction], ...] = ()
         try:
             middle = Namespace()
@@ -176,6 +186,7 @@ class NetemLink(NamespaceLink):
         silence(uml, *uml.PORTS)
         for port in uml.PORTS:  # its taps come into being when it opens them
             uml.run(f"ip link set {port} up")
+        self._shell = uml
         for tap, end in zip(taps, (self.near, self.far), strict=True):
             with middle.entered():
                 run_tool(["ip", "link", "set", tap, "netns", end.path])
@@ -196,6 +207,7 @@ class NetemLink(NamespaceLink):
         for name, text in tables.items():
             (Path(folder.name) / name).write_text(text, encoding="ascii")
         shell = NamespaceShell(middle, Path(folder.name))
+        self._shell = shell
         for port, end in (("porta", self.near), ("portb", self.far)):
             peer = f"type veth peer name {DEVICE} netns {end.path}"
             shell.run(f"ip link add {port} {peer}")
@@ -234,11 +246,15 @@ class NetemLink(NamespaceLink):
         for at in steps:
             if self._stop.wait(max(0.0, begin + at - time.monotonic())):
                 return
-            for name, direction in self._directions:
-                try:
-                    direction.apply(specs[name], at)
-                except LabError:
-                    self._missed_steps += 1
+            lines = [
+                line
+                for name, direction in self._directions
+                for line in direction.changes(specs[name], at)
+            ]
+            try:
+                batch(self._shell, "tc", lines)
+            except LabError:
+                self._missed_steps += 1
 
     def finish(self) -> dict[str, Any]:
         """See NamespaceLink: tc's own counters, as text."""

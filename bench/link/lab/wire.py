@@ -50,23 +50,38 @@ class Direction:
         self._devices = (f"{name}0", f"{name}1", port)
         self._now: Qdiscs | None = None
 
-    def apply(self, spec: LinkSpec, time: float = 0.0) -> None:
-        """Set the qdiscs of a spec at a link time; a change of rate alone keeps what is queued."""
+    def apply(self, spec: LinkSpec) -> None:
+        """Set the qdiscs of a spec, as at the beginning, on a cleared direction."""
+        self._now = qdiscs(spec)
+        stages = (self._now.shape, self._now.wire, self._now.path)
+        lines = [
+            f"qdisc add dev {device} root handle 1: {qdisc}"
+            for device, qdisc in zip(self._devices, stages, strict=True)
+            if qdisc
+        ]
+        if self._now.shape_child:
+            child = self._now.shape_child
+            lines.append(f"qdisc add dev {self._devices[0]} parent 1:1 handle 10: {child}")
+        batch(self._shell, "tc", lines)
+
+    def changes(self, spec: LinkSpec, time: float) -> list[str]:
+        """The lines of `tc -batch` that set the rate of a link time; queues stay.
+
+        To be run by the caller, together with the other direction's: a step should come at once.
+        """
         wanted = qdiscs(spec, time)
-        shape, wire, path = self._devices
-        if self._now is None or self._now.shape_child != wanted.shape_child:
-            self._replace(shape, wanted.shape, wanted.shape_child)
-        elif self._now.shape != wanted.shape:
-            self._shell.run(f"tc qdisc change dev {shape} root handle 1: {wanted.shape}")
-        for device, before, after in (
-            (wire, self._now and self._now.wire, wanted.wire),
-            (path, self._now and self._now.path, wanted.path),
-        ):
-            if before and after and device == wire and before != after:
-                self._shell.run(f"tc qdisc change dev {device} root handle 1: {after}")
-            elif before != after:
-                self._replace(device, after, "")
-        self._now = wanted
+        before, self._now = self._now, wanted
+        if before is None:
+            return []
+        pairs = (
+            (self._devices[0], before.shape, wanted.shape),
+            (self._devices[1], before.wire, wanted.wire),
+        )
+        return [
+            f"qdisc change dev {device} root handle 1: {new}"
+            for device, old, new in pairs
+            if old != new
+        ]
 
     def clear(self) -> None:
         """Take every qdisc off: a bare wire."""
@@ -77,16 +92,6 @@ class Direction:
     def statistics(self) -> str:
         """What tc counts, as it prints it."""
         return "".join(self._shell.run(f"tc -s qdisc show dev {d}") for d in self._devices)
-
-    def _replace(self, device: str, qdisc: str, child: str) -> None:
-        if self._now is not None:
-            self._shell.run(f"tc qdisc del dev {device} root 2>/dev/null; true")
-        lines = []
-        if qdisc:
-            lines.append(f"qdisc add dev {device} root handle 1: {qdisc}")
-        if child:
-            lines.append(f"qdisc add dev {device} parent 1:1 handle 10: {child}")
-        batch(self._shell, "tc", lines)
 
 
 def batch(shell: Shell, tool: str, lines: list[str]) -> None:
