@@ -321,9 +321,9 @@ class SessionCore:
         if self.closed is None:
             self._send(wire.Unsubscribe(track))
 
-    def request_keyframe(self, track: int) -> None:
-        """Tell the peer that its track cannot be decoded any more."""
-        self._send(wire.RequestKeyframe(track))
+    def request_keyframe(self, track: int, since: ObjectId | None = None) -> None:
+        """Tell the peer that its track cannot be decoded any more, `since` the last that was."""
+        self._send(wire.RequestKeyframe(track, None if since is None else list(since[1:])))
 
     def tag_remote(self, track: int, tag: Tag, *, now: float) -> None:
         """State importance for one of the peer's tracks."""
@@ -495,7 +495,7 @@ class SessionCore:
             case wire.Unsubscribe():
                 self._events.append(Unsubscribed(message.track))
             case wire.RequestKeyframe():
-                self._events.append(KeyframeRequested(message.track))
+                self._events.append(KeyframeRequested(message.track, message.as_id()))
             case wire.Gone():
                 self._events.append(
                     ObjectsGone(tuple(ObjectId(message.track, *entry) for entry in message.objects))

@@ -69,6 +69,8 @@ class KeyframeRequested:
     """The peer cannot decode this end's track without a new decodable point."""
 
     track: int
+    since: ObjectId | None = None
+    """The last picture it has, when it said so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -449,7 +449,7 @@ class Session:
             case KeyframeRequested():
                 publication = self._publications.get(event.track)
                 if publication is not None:
-                    publication.on_keyframe_request(now)
+                    publication.on_keyframe_request(now, event.since)
             case Subscribed():
                 publication = self._publications.get(event.track)
                 if publication is not None:

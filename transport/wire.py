@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import msgpack
@@ -238,10 +238,21 @@ class RequestKeyframe(Message):
 
     NUMBER = 7
     track: int
+    since: Any = None
+    """[group, index, layer] of the last picture it has, or None: from there a repair may go on."""
 
     def check(self) -> None:
         """See Message."""
         _integer(self.track, "keyframe request: track", 65535)
+        if self.since is not None:
+            if not isinstance(self.since, list) or len(self.since) != 3:
+                raise WireError("keyframe request: since is group, index and layer")
+            for number in self.since:
+                _integer(number, "keyframe request: since")
+
+    def as_id(self) -> ObjectId | None:
+        """The last picture the receiver has, if it said so."""
+        return None if self.since is None else ObjectId(self.track, *self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +326,9 @@ def decode_message(body: bytes, limits: Limits) -> Message | None:
     if kind is None:
         return None
     wanted = len(fields(kind))
-    if len(values) - 1 < wanted:
-        raise WireError(f"{kind.__name__} has {len(values) - 1} fields, expected {wanted}")
+    least = sum(field.default is MISSING for field in fields(kind))
+    if len(values) - 1 < least:
+        raise WireError(f"{kind.__name__} has {len(values) - 1} fields, expected {least}")
     message = kind(*values[1 : wanted + 1])
     message.check()
     return message

@@ -23,17 +23,16 @@ def scene(count: int = 60, width: int = 320, height: int = 240) -> list[np.ndarr
     """A textured ground that drifts under a disc that moves."""
     rng = np.random.default_rng(5)
     coarse = rng.integers(0, 256, (height // 8 + 2, (width + 2 * count) // 8 + 2, 3))
-    ground = np.kron(coarse.astype(np.float32), np.ones((8, 8, 1), np.float32))
+    ground: np.ndarray = np.kron(coarse.astype(np.float32), np.ones((8, 8, 1), np.float32))
     for axis in (0, 1):
         ground = (ground + np.roll(ground, 2, axis) + np.roll(ground, 4, axis)) / 3
     y, x = np.mgrid[:height, :width]
     out = []
     for index in range(count):
-        picture = ground[:height, 2 * index : 2 * index + width].copy()
+        picture: np.ndarray = ground[:height, 2 * index : 2 * index + width].copy()
         cx, cy = width * (0.3 + 0.4 * index / count), height * (0.5 + 0.2 * np.sin(index / 5))
         picture[(x - cx) ** 2 + (y - cy) ** 2 < (height / 6) ** 2] = (220, 150, 120)
-        picture += rng.integers(-4, 5, picture.shape)
-        out.append(picture.clip(0, 255).astype(np.uint8))
+        out.append((picture + rng.integers(-4, 5, picture.shape)).clip(0, 255).astype(np.uint8))
     return out
 
 

@@ -12,6 +12,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codecs.video_codecs import ABILITIES, CODECS
 from ...scheduler.types import ObjectId
 from ..errors import UsageError
 
@@ -58,7 +59,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """Settings of a video track, coded with H.264."""
+    """Settings of a video track."""
 
     bitrate_bps: float = 1_500_000
     """The most it may use; the link decides how much of it there is."""
@@ -75,6 +76,11 @@ class Video:
     gop_seconds: float = 10.0
     """Seconds between keyframes that nobody asked for."""
     threads: int = 1
+    codec: Literal["h264", "vp8", "vp9", "av1"] = "h264"
+    """H.264 is the fastest and holds its rate best. VP8 and VP9 have layers and repair a loss
+    without a keyframe; AV1 codes best where the rate stands still. `docs/codecs.md` has figures."""
+    layers: int = 1
+    """Temporal layers, 1 to 3, with VP8 and VP9: the upper ones can be dropped without harm."""
 
     def __post_init__(self) -> None:
         _check("bitrate_bps", self.bitrate_bps, 20_000, 50_000_000)
@@ -83,6 +89,12 @@ class Video:
         _check("deadline", self.deadline, 0.02, 30)
         _check("importance", self.importance, 0, 1)
         _check("gop_seconds", self.gop_seconds, 0.1, 3600)
+        abilities = ABILITIES.get(self.codec)
+        if abilities is None:
+            raise UsageError(f"codec is one of {', '.join(CODECS)}, got {self.codec!r}")
+        most = abilities.temporal_layers
+        if not 1 <= self.layers <= most:
+            raise UsageError(f"layers is 1 to {most} with {self.codec}, got {self.layers!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,11 @@ class Pending:
     keyframe: bool = True
     silence: bool = False
     picture: tuple[int, int] | None = None
+    needs: tuple[ObjectId, ...] | None = None
+    """Objects it cannot be decoded without; None: the one before, unless it is a keyframe."""
+    layer: int = 0
+    number: int = -1
+    """The encoder's own count of it; -1 where there is none."""
 
 
 class Publication:
@@ -139,6 +144,9 @@ class Publication:
 
     # -- for the media's own part
 
+    def _numbered(self, pending: Pending, object_id: ObjectId) -> None:
+        """The object has its id now and is about to be queued, where it may be given up at once."""
+
     async def _flush(self) -> None:
         """Encode what is still buffered."""
 
@@ -157,8 +165,8 @@ class Publication:
     def set_rate(self, bps: float) -> None:
         """The share of the link, in payload bits per second, that this track's encoder may use."""
 
-    def on_keyframe_request(self, now: float) -> None:
-        """The peer cannot decode without a new decodable point."""
+    def on_keyframe_request(self, now: float, since: ObjectId | None = None) -> None:
+        """The peer cannot decode without a new decodable point; it has picture `since`."""
 
     def on_shed(self, shed: Shed, now: float) -> None:
         """An object of this track was given up."""
@@ -231,8 +239,11 @@ class Publication:
         if pending.keyframe:
             self._group += 1
             self._index = 0
-        object_id = ObjectId(self.info.number, self._group, self._index)
-        depends = () if pending.keyframe or self._previous is None else (self._previous,)
+        object_id = ObjectId(self.info.number, self._group, self._index, pending.layer)
+        if pending.needs is not None:
+            depends = pending.needs
+        else:
+            depends = () if pending.keyframe or self._previous is None else (self._previous,)
         deadline = None
         if self._deadline is not None:
             deadline = min(self._deadline + delayed, LONGEST_DEADLINE)
@@ -261,6 +272,7 @@ class Publication:
         self._previous = object_id
         self._queued_bytes += len(obj.payload)
         self._queued_objects += 1
+        self._numbered(pending, object_id)
         self._session.send_object(obj, header, delivery=self._delivery, now=now)
 
     def _release(self, obj: MediaObject) -> None:

@@ -12,6 +12,7 @@ from ...codecs.errors import CodecError
 from ...codecs.video import VideoDecoder
 from ...codecs.worker import CodecWorker
 from ...scheduler.types import ObjectId
+from ..errors import PeerError
 from ..events import ObjectReceived, TrackInfo
 from ..playout.video_release import Release, VideoArrival, VideoRelease
 from ..quic.timer import make_timer
@@ -36,7 +37,11 @@ class VideoReceiver(Receiver[VideoFrame]):
         super().__init__(session, info, subscription)
         loop = asyncio.get_running_loop()
         self._release = VideoRelease()
-        self._decoder = VideoDecoder()
+        codec = info.params.get("codec", "h264")
+        try:
+            self._decoder = VideoDecoder(codec)
+        except (CodecError, TypeError) as error:
+            raise PeerError(f"track {info.name!r} cannot be decoded: {error}") from error
         self._worker = CodecWorker(f"decode-{info.name}", max_queue=2)
         self._timer = make_timer(loop, self._poll)
         self._waiting: deque[tuple[Release, tuple[int, int] | None]] = deque()
@@ -108,7 +113,7 @@ class VideoReceiver(Receiver[VideoFrame]):
         while len(self._sizes) > 512:
             del self._sizes[next(iter(self._sizes))]
         if self._release.needs_keyframe(now):
-            self.session.core.request_keyframe(self.info.number)
+            self.session.core.request_keyframe(self.info.number, self._release.position)
             self.session.wake()
         when = self._release.next_time()
         if when is None:

@@ -13,13 +13,15 @@ import av
 from numpy.typing import NDArray
 
 from ...codecs.errors import CodecError
-from ...codecs.video import EncodedVideo, VideoEncoder, VideoSettings
+from ...codecs.video import EncodedVideo, VideoSettings
+from ...codecs.video_codecs import make_encoder
 from ...codecs.worker import CodecWorker
 from ...scheduler.rates import RateDemand
 from ...scheduler.sources.gesture import GestureSource
-from ...scheduler.types import Region, Shed, Tag
+from ...scheduler.types import ObjectId, Region, Shed, Tag
 from ..errors import UsageError
 from .kinds import Video
+from .picture_ids import PictureIds
 from .publication import Pending, Publication
 
 if TYPE_CHECKING:
@@ -49,19 +51,26 @@ class VideoPublication(Publication):
             deadline=kind.deadline,
             delivery="stream",
             hold=0.0,
-            params={"codec": "h264", "fps": kind.fps},
+            params={"codec": kind.codec, "fps": kind.fps},
         )
         self._kind = kind
         self._rate = min(kind.bitrate_bps, session.settings.congestion.initial_bps * 0.7)
-        self._encoder = VideoEncoder(
+        self._encoder = make_encoder(
+            kind.codec,
             VideoSettings(
                 bitrate_bps=max(kind.minimum_bps, self._rate),
                 max_bitrate_bps=kind.bitrate_bps,
                 fps=kind.fps,
                 gop_seconds=kind.gop_seconds,
                 threads=kind.threads,
-            )
+                temporal_layers=kind.layers,
+            ),
         )
+        self._ids = PictureIds()
+        self._steps_around = self._encoder.abilities.repair == "reference"
+        self._lost: list[int] = []
+        self._lost_after: int | None = None
+        self._last_repair = float("-inf")
         self._gesture = GestureSource(name) if kind.gesture_tags else None
         self._worker = CodecWorker(f"video-{name}", max_queue=2)
         self._keyframe_wanted = False
@@ -88,9 +97,11 @@ class VideoPublication(Publication):
         now = time.monotonic()
         regions = self._session.core.scheduler.tags.regions(self.name, now=now)
         keyframe = self._keyframe_due(now)
+        losses = self._lost, self._lost_after
+        self._lost, self._lost_after = [], None
         try:
             encoded, tags = await self._worker.run(
-                self._encode, picture, stamp, keyframe, regions, self._rate
+                self._encode, picture, stamp, keyframe, regions, rate=self._rate, losses=losses
             )
         except (ValueError, TypeError) as error:
             raise UsageError(f"track {self.name!r}: {error}") from error
@@ -104,13 +115,20 @@ class VideoPublication(Publication):
         if encoded.keyframe:
             self._last_keyframe = now
             self._keyframe_wanted = False
+        if encoded.keyframe or encoded.repair:
+            self._last_repair = now
+            self.counts["repairs"] += not encoded.keyframe
         self._emit_picture(encoded, stamp)
         return True
 
     async def send_encoded(
         self, payload: bytes, *, captured: float, keyframe: bool, size: tuple[int, int]
     ) -> None:
-        """Send one H.264 access unit (Annex B, one in one out, no B-frames) coded elsewhere."""
+        """Send one picture coded elsewhere with the track's codec, which needs the one before.
+
+        H.264 comes as an access unit in Annex B form. B-frames are not for live use: decoding
+        must give one picture for each, at once.
+        """
         self._check_open()
         if not payload:
             raise UsageError("an access unit has at least one byte")
@@ -119,7 +137,14 @@ class VideoPublication(Publication):
     def _emit_picture(self, encoded: EncodedVideo, captured: float) -> None:
         if not encoded.keyframe and self._previous is None:
             self.counts["skipped_no_keyframe"] += 1
+            self._lose(encoded.number)
             return
+        needs = self._ids.of(encoded.references)
+        if encoded.references and needs is None:  # one of them never became an object
+            self.counts["skipped_reference"] += 1
+            self._lose(encoded.number)
+            return
+        before = self._sequence
         self._emit(
             Pending(
                 encoded.payload,
@@ -127,8 +152,16 @@ class VideoPublication(Publication):
                 1.0 / self._kind.fps,
                 keyframe=encoded.keyframe,
                 picture=(encoded.width, encoded.height),
+                needs=needs,
+                layer=encoded.layer,
+                number=encoded.number,
             )
         )
+        if self._sequence == before:  # nobody wanted it any more
+            self._lose(encoded.number)
+
+    def _numbered(self, pending: Pending, object_id: ObjectId) -> None:
+        self._ids.add(pending.number, object_id)
 
     def _encode(
         self,
@@ -136,11 +169,18 @@ class VideoPublication(Publication):
         captured: float,
         keyframe: bool,
         regions: list[tuple[Region, float]],
+        *,
         rate: float,
+        losses: tuple[list[int], int | None],
     ) -> tuple[EncodedVideo, list[Tag]]:
         """In the worker's thread."""
         if rate != self._encoder.bitrate_bps:
             self._encoder.set_bitrate(rate)
+        if self._steps_around:
+            for number in losses[0]:
+                self._encoder.lost(number)
+            if losses[1] is not None:
+                self._encoder.lost_after(losses[1])
         encoded = self._encoder.encode(picture, keyframe=keyframe, regions=regions)
         tags: list[Tag] = []
         if self._gesture is not None:
@@ -176,11 +216,28 @@ class VideoPublication(Publication):
         round_trip = self._session.core.quic.smoothed_rtt or 0.1
         return now - self._last_keyframe >= max(KEYFRAME_INTERVAL, 2 * round_trip)
 
-    def on_keyframe_request(self, now: float) -> None:
-        """Served at once, or at the end of the interval since the last keyframe."""
-        del now
+    def on_keyframe_request(self, now: float, since: ObjectId | None = None) -> None:
+        """Served at once, or at the end of the interval since the last keyframe.
+
+        An encoder that can step around a loss does so instead, from what the peer says it has.
+        What was asked while a repair is on its way asks for that one.
+        """
         self.counts["keyframe_requests"] += 1
-        self._keyframe_wanted = True
+        number = self._ids.number(since)
+        if not self._steps_around or number is None:
+            self._keyframe_wanted = True
+            return
+        round_trip = self._session.core.quic.smoothed_rtt or 0.1
+        if now - self._last_repair > round_trip:
+            last = self._lost_after
+            self._lost_after = number if last is None else max(last, number)
+
+    def _lose(self, number: int) -> None:
+        """A picture that the peer cannot have: the encoder is told before the next one."""
+        if not self._steps_around:
+            self._keyframe_wanted = True
+        elif number >= 0:
+            self._lost.append(number)
 
     def on_subscribe(self, now: float) -> None:
         """A new subscriber can decode nothing but a keyframe."""
@@ -188,9 +245,12 @@ class VideoPublication(Publication):
         super().on_subscribe(now)
 
     def on_shed(self, shed: Shed, now: float) -> None:
-        """Later frames need what was given up: the next one has to be a keyframe."""
+        """Later frames need what was given up: the next one steps around it or is a keyframe."""
         super().on_shed(shed, now)
-        if not self._keyframe_wanted:
+        number = self._ids.number(shed.object.id)
+        if self._steps_around and number is not None:
+            self._lose(number)
+        else:
             self._keyframe_wanted = True
 
     def demand(self, now: float) -> RateDemand[int]:

@@ -173,11 +173,7 @@ class VideoRelease:
             return
         self._started = True
         self._count["lost"] += 1
-        if id.layer == 0:
-            self._break_at(id)
-        else:  # an upper layer: a break only once something turns up that needs it
-            self._gone.add(id)
-            self._drop_dependents()
+        self._break_at(id)
 
     def refused(self, id: ObjectId) -> None:  # noqa: A002
         """The decoder failed on this frame: nothing that needs it is good."""
@@ -231,6 +227,11 @@ class VideoRelease:
         self._count["requests"] += 1
         return True
 
+    @property
+    def position(self) -> ObjectId | None:
+        """The last picture that was decoded: a repair may go on from there."""
+        return self._position
+
     def stats(self) -> VideoStats:
         """What happened so far."""
         count = self._count
@@ -279,8 +280,9 @@ class VideoRelease:
             self._remove(key)
             self._count["dropped"] += 1
         self._gone.add(key)
-        self._broken = True
-        self._broken_at = max(key, self._broken_at or key)
+        if key.layer == 0:  # of an upper layer, only upper layers are poorer
+            self._broken = True
+            self._broken_at = max(key, self._broken_at or key)
         self._drop_dependents()
 
     def _drop_dependents(self) -> None:
@@ -290,8 +292,9 @@ class VideoRelease:
                 self._remove(key)
                 self._gone.add(key)
                 self._count["dropped"] += 1
-                self._broken = True
-                self._broken_at = max(key, self._broken_at or key)
+                if key.layer == 0:
+                    self._broken = True
+                    self._broken_at = max(key, self._broken_at or key)
 
     def _remove(self, key: ObjectId) -> None:
         waiting = self._waiting.pop(key)
