@@ -13,6 +13,7 @@ import ctypes
 import ctypes.util
 import functools
 import logging
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,11 @@ SET_COMPLEXITY = 4010
 SET_INBAND_FEC = 4012
 SET_PACKET_LOSS_PERC = 4014
 SET_DTX = 4016
+RESET_STATE = 4028
 GET_LOOKAHEAD = 4027
 SET_DRED_DURATION = 4050
+DEEP_PLC_COMPLEXITY = 5
+"""The decoder complexity from which on libopus conceals with its model, if it has one."""
 APPLICATIONS = {"voip": 2048, "audio": 2049, "lowdelay": 2051}
 
 _VOID = ctypes.c_void_p
@@ -57,6 +61,8 @@ class OpusLibrary:
     """"wheel" (inside the av wheel) or "system"."""
     dred: bool
     """Whether this build has deep redundancy (DRED)."""
+    deep_plc: bool = False
+    """Whether its decoder conceals with a neural model (deep PLC)."""
 
     def check(self, code: int, doing: str) -> int:
         """Pass a non-negative result on; raise CodecError with the library's words otherwise."""
@@ -98,6 +104,7 @@ def load_opus(path: str, origin: str = "system") -> OpusLibrary:
         "opus_encoder_ctl": (_INT, [_VOID, _INT]),
         "opus_encode_float": (_INT32, [_VOID, _VOID, _INT, _VOID, _INT32]),
         "opus_decoder_create": (_VOID, [_INT32, _INT, ctypes.POINTER(_INT)]),
+        "opus_decoder_ctl": (_INT, [_VOID, _INT]),
         "opus_decoder_destroy": (None, [_VOID]),
         "opus_decode_float": (_INT, [_VOID, ctypes.c_char_p, _INT32, _VOID, _INT, _INT]),
         "opus_packet_get_nb_samples": (_INT, [ctypes.c_char_p, _INT32, _INT32]),
@@ -110,7 +117,8 @@ def load_opus(path: str, origin: str = "system") -> OpusLibrary:
         lib.opus_packet_has_lbrr.argtypes = [ctypes.c_char_p, _INT32]
     version = lib.opus_get_version_string().decode()
     found = OpusLibrary(lib, path, version, origin, dred=False)
-    return OpusLibrary(lib, path, version, origin, dred=_self_check(found))
+    dred = _self_check(found)
+    return OpusLibrary(lib, path, version, origin, dred=dred, deep_plc=_has_deep_plc(found))
 
 
 def _candidates() -> list[tuple[str, str]]:
@@ -156,3 +164,41 @@ def _self_check(opus: OpusLibrary) -> bool:
         lib.opus_encoder_destroy(encoder)
         if decoder is not None:
             lib.opus_decoder_destroy(decoder)
+
+
+def _has_deep_plc(opus: OpusLibrary) -> bool:
+    """Conceal the same gap at two complexities: only a build with deep PLC hears a difference.
+
+    No control code tells: libopus takes a decoder's complexity whether or not it has a model.
+    """
+    lib = opus.lib
+    error = _INT(0)
+    encoder = lib.opus_encoder_create(SAMPLE_RATE, 1, APPLICATIONS["voip"], ctypes.byref(error))
+    opus.check(error.value, "making an encoder")
+    heard = []
+    try:
+        packet = ctypes.create_string_buffer(1275)
+        packets = []
+        for start in range(0, 9600, 960):
+            sound = (ctypes.c_float * 960)(
+                *(0.4 * math.sin(0.02 * (start + i)) * (1 + (i % 240) / 240) for i in range(960))
+            )
+            size = lib.opus_encode_float(encoder, sound, 960, packet, 1275)
+            packets.append(packet.raw[: opus.check(size, "encoding")])
+        for complexity in (0, DEEP_PLC_COMPLEXITY):
+            decoder = lib.opus_decoder_create(SAMPLE_RATE, 1, ctypes.byref(error))
+            opus.check(error.value, "making a decoder")
+            try:
+                if lib.opus_decoder_ctl(decoder, SET_COMPLEXITY, _INT32(complexity)) < 0:
+                    return False  # before 1.5
+                out = (ctypes.c_float * 960)()
+                for data in packets:
+                    lib.opus_decode_float(decoder, data, len(data), out, 960, 0)
+                for _ in range(2):
+                    lib.opus_decode_float(decoder, None, 0, out, 960, 0)
+                heard.append(bytes(out))
+            finally:
+                lib.opus_decoder_destroy(decoder)
+    finally:
+        lib.opus_encoder_destroy(encoder)
+    return heard[0] != heard[1]

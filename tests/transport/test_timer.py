@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from limen.transport.quic import timer as timers
 from limen.transport.quic.timer import LoopTimer, TimerFd, make_timer
 
 pytestmark = pytest.mark.realtime
@@ -106,10 +105,10 @@ async def test_without_timerfd_the_portable_one_stands_in(monkeypatch: pytest.Mo
         def timerfd_create(self, *_arguments: int) -> int:
             return -1
 
-    monkeypatch.setattr(timers.ctypes, "CDLL", lambda *_a, **_k: NoTimer())
+    monkeypatch.setattr("ctypes.CDLL", lambda *_a, **_k: NoTimer())
     assert isinstance(make_timer(loop, lambda: None), LoopTimer)
-    monkeypatch.setattr(timers.ctypes, "CDLL", lambda *_a, **_k: object())
+    monkeypatch.setattr("ctypes.CDLL", lambda *_a, **_k: object())
     assert isinstance(make_timer(loop, lambda: None), LoopTimer)
     monkeypatch.undo()
-    monkeypatch.setattr(timers.sys, "platform", "darwin")
+    monkeypatch.setattr("sys.platform", "darwin")
     assert isinstance(make_timer(loop, lambda: None), LoopTimer)

@@ -201,7 +201,7 @@ def test_random_bytes_never_do_more_than_raise(data: bytes) -> None:
 
 
 @given(st.integers(0, 9), st.lists(junk, max_size=9))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_wrong_types_in_the_right_places(number: int, values: list[Any]) -> None:
     try:
         message = decode_message(packed(number, *values), LIMITS)
@@ -320,7 +320,7 @@ def test_a_header_that_is_too_long_is_refused_at_once() -> None:
 
 
 @given(st.integers(0, 12), junk)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_headers_of_wrong_types(index: int, value: Any) -> None:
     try:
         header, _ = split_object(header_with(index, value), LIMITS) or (None, 0)

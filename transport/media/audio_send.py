@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 OBJECT_OVERHEAD_BYTES = 60
 """Object header, frame and a share of the packet around one audio object, on the wire."""
 
+FRESH_AFTER = 0.06
+"""Seconds of gap in the captures after which the encoder starts anew: three lost frames, from
+where on a listener's concealment has nothing in common with what was said before."""
+
 
 class AudioPublication(Publication):
     """A track of sound. `send` takes chunks of any length and rate."""
@@ -58,6 +62,7 @@ class AudioPublication(Publication):
         )
         self._speech = SpeechSource(name) if kind.speech_tags else None
         self._last: FramedAudio | None = None
+        self._last_captured = float("inf")
         self._worker = CodecWorker(f"audio-{name}", max_queue=64)
 
     async def send(
@@ -113,6 +118,9 @@ class AudioPublication(Publication):
         """In the worker's thread."""
         tags: list[Tag] = []
         silence = False
+        if frame.captured - frame.duration - self._last_captured > FRESH_AFTER:
+            self._encoder.reset()
+        self._last_captured = frame.captured
         if self._speech is not None:
             mono = np.ascontiguousarray(frame.samples.mean(axis=1))
             tags = self._speech.feed(mono, sample_rate=48000, time=frame.captured)
