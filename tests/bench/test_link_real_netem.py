@@ -23,7 +23,7 @@ TUNS = Path("/sys/class/net/limen0")
 def reasons() -> dict[str, str | None]:
     from limen.bench.link.lab.links import probe
 
-    return dict(probe())
+    return {str(name): why for name, why in probe().items()}
 
 
 def test_the_model_means_what_real_netem_means() -> None:
