@@ -142,6 +142,7 @@ class Server:
 
     async def close(self) -> None:
         """End every session and stop listening. Safe to call twice."""
+        self._endpoint.stop_accepting()  # who calls now would be left without a good-bye
         for session in list(self._sessions.values()):
             session.close_now("the server is closing")
         if self._tasks:

@@ -281,6 +281,10 @@ class ServerEndpoint:
         for connection_id in [k for k, v in self._by_id.items() if v is wire]:
             del self._by_id[connection_id]
 
+    def stop_accepting(self) -> None:
+        """Answer no new handshakes; sessions that are live go on."""
+        self._max_sessions = 0
+
     def close(self) -> None:
         """Close the socket and every wire."""
         for wire in self.wires:
@@ -327,7 +331,7 @@ class ServerEndpoint:
             self.counts["unknown_connection"] += 1
             return None
         if len(self._wires) >= self._max_sessions:
-            self.counts["too_many_sessions"] += 1
+            self.counts["too_many_sessions" if self._max_sessions else "closing"] += 1
             return None
         return self._accept(header.destination_cid)
 
