@@ -67,15 +67,15 @@ class Caller:
         self._terminal = terminal
         self._settings = settings
 
-    async def call(self, patience: float, *, quiet: bool = False) -> Call:
+    async def call(self, patience: float, *, again: bool = False) -> Call:
         """Reach the receiver within `patience` seconds. Raises CommandError with the last cause.
 
         Someone who answers but is not a limen receiver with the right certificate is not tried
-        again.
+        a second time, unless it was reached before (`again`): it may just be closing.
         """
         end = time.monotonic() + patience
         pause = FIRST_PAUSE
-        told = quiet
+        told = again
         while True:
             left = end - time.monotonic()
             try:
@@ -84,7 +84,7 @@ class Caller:
                 cause = f"no answer from {self._to.address}: is the name server slow?"
             except ConnectError as error:
                 cause = str(error)
-                if isinstance(error.__cause__, SessionClosedError):
+                if isinstance(error.__cause__, SessionClosedError) and not again:
                     raise CommandError(cause) from error
             left = end - time.monotonic()
             if left <= pause:
@@ -133,7 +133,7 @@ class Caller:
                     self._terminal.note(
                         f"nothing heard from the receiver for {silent:.0f} s; trying anew"
                     )
-                    attempt = asyncio.create_task(self.call(patience, quiet=True))
+                    attempt = asyncio.create_task(self.call(patience, again=True))
                 elif silent < WATCH and attempt is not None:
                     self._terminal.say("the receiver answers again")
                     await _give_up(attempt)

@@ -48,6 +48,7 @@ class Outlet:
         self.counts: Counter[str] = Counter()
         """Items: sent, skipped (link or encoder behind), away (no receiver), refused."""
         self._note = note
+        self._session: Session | None = None
         self._publication: Publication | None = None
         self._queue: deque[Queued] = deque()
         self._more = asyncio.Event()
@@ -57,6 +58,7 @@ class Outlet:
 
     def offer(self, session: Session) -> Publication:
         """Publish the track in a new session; nothing is sent there before `attach`."""
+        self._session = session
         return session.publish(self.name, self.kind)
 
     def attach(self, publication: Publication | None) -> None:
@@ -110,6 +112,9 @@ class Outlet:
             except SessionClosedError:
                 self.counts["away"] += 1
             except (UsageError, CodecError) as error:
+                if self._session is None or self._session.is_closed:
+                    self.counts["away"] += 1  # it ended between two looks at it
+                    continue
                 self.counts["refused"] += 1
                 if self.counts["refused"] == 1:
                     self._note(f"track {self.name}: {error}")

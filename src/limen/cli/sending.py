@@ -39,6 +39,8 @@ OTHERS_GRACE = 1.0
 """Seconds the other tracks get to be subscribed to after the first one."""
 PLAYED_OUT = 3.0
 """Seconds a receiver gets at the end to play out and hang up: its longest buffer and a second."""
+GOING = 0.2
+"""Seconds a receiver that said good-bye gets to be gone, before it is called again."""
 STALE = 0.5
 """Seconds after which what a device gave is no longer worth sending: nobody was there."""
 OPENING = 10.0
@@ -168,6 +170,7 @@ class Sender:
                     f"the receiver is gone ({reason or 'it said good-bye'}); "
                     f"trying to reach it again for {self._options.reconnect:g} s"
                 )
+                await asyncio.sleep(GOING)
                 call = await self._return(media)
         except asyncio.CancelledError:
             await call.close("the sender was stopped")
@@ -179,7 +182,7 @@ class Sender:
                 await asyncio.gather(media, return_exceptions=True)
 
     async def _return(self, media: asyncio.Task[None] | None) -> Call:
-        calling = asyncio.create_task(self._caller.call(self._options.reconnect, quiet=True))
+        calling = asyncio.create_task(self._caller.call(self._options.reconnect, again=True))
         waiting: set[asyncio.Task[Call] | asyncio.Task[None]] = {calling}
         if media is not None:
             waiting.add(media)
