@@ -286,7 +286,9 @@ class ServerEndpoint:
         self._max_sessions = 0
 
     def close(self) -> None:
-        """Close the socket and every wire."""
+        """Close the socket and every wire. Safe to call twice."""
+        if self._sock.fileno() < 0:
+            return
         for wire in self.wires:
             self.remove(wire)
         self._unwatch()
