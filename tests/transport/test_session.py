@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import limen
+from limen.scheduler.types import ObjectId
 from limen.transport.errors import SessionClosedError, TrackNotOfferedError, UsageError
 
 pytestmark = pytest.mark.realtime
@@ -189,6 +190,22 @@ async def test_closing_a_subscription_that_waits_for_its_offer(sessions: Any) ->
         await until(lambda: "x" in client.offers)
         await asyncio.sleep(0.02)
         assert not client._subscriptions, "a closed subscription must not come to life"
+
+
+async def test_an_object_is_counted_once_however_often_it_is_given_up(sessions: Any) -> None:
+    """A reset stream and the message about it name the same object; the end waits for others."""
+    async with sessions() as (client, server):
+        track = server.publish("x", limen.Data())
+        eyes = client.subscribe("x", "data")
+        await eyes.ready()
+        await track.wait_subscribed()
+        gone = ObjectId(track.info.number, 7, 0)
+        for _ in range(3):
+            client._on_gone((gone,), limen.now())
+        client._on_gone((ObjectId(track.info.number, 8, 0),), limen.now())
+        stats = client.stats()["subscribed"]["x"]
+        assert stats["objects"] == 2
+        assert stats["gone"] == 2
 
 
 # -- pressure, cancellation, bounds

@@ -115,6 +115,21 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
     assert said == {kept_development_fingerprint(tmp_path)}
 
 
+def test_whoever_writes_first_is_whom_all_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "development.pem"
+    other = make_certificate()
+
+    def meanwhile(*, now: dt.datetime) -> Certificate:
+        tls._write(path, other, anew=True)  # another process, at the worst moment
+        return make_certificate(now=now)
+
+    monkeypatch.setattr(tls, "make_certificate", meanwhile)
+    assert development_certificate(tmp_path).fingerprint == other.fingerprint
+    assert kept_development_fingerprint(tmp_path) == other.fingerprint
+
+
 def test_the_data_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIMEN_DATA_DIR", str(tmp_path / "mine"))
     assert tls.data_folder() == tmp_path / "mine"

@@ -160,7 +160,7 @@ class DelayController:
             self._unreported_since = now
         if self._reports_seen and now - self._unreported_since < REPORTS_OVER:
             return
-        sent = self._sent.pop(packet_number, None)
+        sent = self._sent.get(packet_number)  # its report may still come, and says more
         if sent is not None:
             self._use(self._acked)
             self._take(sent[0], now, size, now=now)
