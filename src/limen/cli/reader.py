@@ -1,7 +1,8 @@
 """A source read and decoded in a thread, its items in the order in which they are due.
 
 A picture is due at its time, a piece of sound at its end: nobody has sound before it is over.
-Long pieces are cut to 25 ms at most, or the sound of a file would leave in lumps of a quarter second.
+Long pieces are cut to 25 ms at most, or the sound of a file would leave in lumps of a quarter
+second.
 """
 
 from __future__ import annotations
