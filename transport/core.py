@@ -25,7 +25,7 @@ from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Sent, Tag
 from . import wire
 from .close_reasons import CloseCode, explain_close
 from .congestion.base import Controller
-from .congestion.delay import DelayController
+from .congestion.choice import make_controller
 from .congestion.feedback import REPORT, ArrivalRecorder, decode_report
 from .errors import PeerError, WireError
 from .events import (
@@ -86,7 +86,7 @@ class SessionCore:
         self._settings = settings
         self._trust = trust
         self._is_client = certificate is None
-        self.controller: Controller = controller or DelayController(settings.congestion)
+        self.controller: Controller = controller or make_controller(settings.congestion)
         self.scheduler = Scheduler(settings.scheduler)
         self.outgoing = Outgoing(self.scheduler)
         self.incoming = Incoming(settings.limits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..scheduler.scheduler import SchedulerSettings
+from .congestion.choice import CongestionSettings
 from .congestion.delay import DelaySettings
 from .errors import UsageError
 from .limits import Limits
@@ -25,8 +26,9 @@ class SessionSettings:
     """UDP payload bytes. 1200 passes every QUIC path; more needs a path known to carry it."""
     datagrams: bool = True
     """Accept DATAGRAMs. Without them the peer falls back to streams and sees no reports."""
-    congestion: DelaySettings = field(default_factory=DelaySettings)
-    """The congestion controller's settings: where the rate starts, its bounds, queue target."""
+    congestion: CongestionSettings = field(default_factory=DelaySettings)
+    """The congestion controller's settings: where the rate starts, its bounds, queue target.
+    `ScreamSettings` chooses SCReAMv2, which fills deeper queues; docs/decisions/005 compares."""
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     """Floors and queue bounds."""
     limits: Limits = field(default_factory=Limits)

@@ -156,7 +156,7 @@ class ScreamController:
         settings = self._settings
         if now - self._window.last_congestion >= min(settings.virtual_rtt, rtt):
             self._window.reduce(
-                self._congestion(now),
+                self._congestion(),
                 max_in_flight=max(self._max_in_flight, self._max_in_flight_previous),
                 now=now,
             )
@@ -189,8 +189,7 @@ class ScreamController:
         )
         self._round_packets = self._round_lost = 0
 
-    def _congestion(self, now: float) -> Congestion:
-        del now
+    def _congestion(self) -> Congestion:
         target = self._queue_target.value
         alpha = (self._queue_average - target / 2.0) / (target / 2.0)
         lost = self._round_lost / max(10, self._round_packets)

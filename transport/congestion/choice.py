@@ -1,0 +1,17 @@
+"""Which controller a session gets: the one whose settings it was given."""
+
+from __future__ import annotations
+
+from .base import Controller
+from .delay import DelayController, DelaySettings
+from .scream.controller import ScreamController
+from .scream.settings import ScreamSettings
+
+CongestionSettings = DelaySettings | ScreamSettings
+
+
+def make_controller(settings: CongestionSettings) -> Controller:
+    """A new controller for one session."""
+    if isinstance(settings, ScreamSettings):
+        return ScreamController(settings)
+    return DelayController(settings)
