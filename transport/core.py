@@ -21,28 +21,22 @@ from aioquic.quic import events as quic_events
 from aioquic.quic.configuration import QuicConfiguration
 
 from ..scheduler.scheduler import Scheduler
-from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Sent, Tag
+from ..scheduler.types import MediaObject, ObjectId, Sent, Tag
 from . import wire
 from .close_reasons import CloseCode, explain_close
 from .congestion.base import Controller
 from .congestion.choice import make_controller
 from .congestion.feedback import REPORT, ArrivalRecorder, decode_report
-from .errors import PeerError, WireError
+from .dialogue import Dialogue
+from .errors import PeerError, VersionError, WireError
 from .events import (
     Closed,
-    Connected,
     Event,
-    KeyframeRequested,
     ObjectReceived,
     ObjectSent,
     ObjectsGone,
     ObjectShed,
-    Subscribed,
-    TagReceived,
-    TrackFinished,
     TrackInfo,
-    TrackOffered,
-    Unsubscribed,
 )
 from .incoming import Incoming
 from .lateness import LatenessHistogram
@@ -54,7 +48,6 @@ from .settings import SessionSettings
 
 TICK = 0.001
 """Seconds between reweighings while there is a backlog."""
-AGENT = "limen/0.1"
 CLOCK_INTERVAL = 1.0
 """Seconds between clock probes while media flows; the first four follow each other closely."""
 QUIET = 2.0
@@ -99,13 +92,10 @@ class SessionCore:
             original_destination_connection_id=original_destination_connection_id,
         )
         self._recorder = ArrivalRecorder()
-        self._control = wire.ControlReader(settings.limits)
-        self._control_stream: int | None = None
-        self._control_tokens = settings.limits.control_messages_per_second
-        self._control_time: float | None = None
+        self._dialogue = Dialogue(
+            settings, send=self.quic.send_stream_data, is_client=self._is_client
+        )
         self._events: list[Event] = []
-        self._tracks: dict[int, TrackInfo] = {}
-        self._offers: dict[int, TrackInfo] = {}
         self._gone: dict[int, list[list[int]]] = {}
         self._next_tick: float | None = None
         self._last_media = float("-inf")
@@ -117,7 +107,6 @@ class SessionCore:
         self._pings = 0
         self.connection_ids: list[tuple[bool, bytes]] = []
         """Connection IDs issued (True) or retired (False) since the owner last cleared this."""
-        self.version: int | None = None
         self.closed: Closed | None = None
 
     def _configuration(
@@ -143,6 +132,11 @@ class SessionCore:
         else:
             configuration.verify_mode = ssl.CERT_REQUIRED
         return configuration
+
+    @property
+    def version(self) -> int | None:
+        """The wire version agreed on; None before both HELLOs."""
+        return self._dialogue.version
 
     # -- packets and time
 
@@ -302,13 +296,13 @@ class SessionCore:
 
     def announce(self, track: TrackInfo) -> None:
         """Offer a track to the peer."""
-        self._tracks[track.number] = track
-        self._send(wire.Announce(track.number, track.name, track.media, track.params))
+        if self.closed is None:
+            self._dialogue.announce(track)
 
     def finish(self, track: int, objects: int) -> None:
         """Tell the peer that a track has ended."""
-        self._tracks.pop(track, None)
-        self._send(wire.Finished(track, objects))
+        if self.closed is None:
+            self._dialogue.finish(track, objects)
 
     def subscribe(self, track: int) -> None:
         """Ask the peer for one of its tracks, by number."""
@@ -318,8 +312,7 @@ class SessionCore:
     def unsubscribe(self, track: int) -> None:
         """Tell the peer to stop sending a track."""
         self.incoming.wanted.discard(track)
-        if self.closed is None:
-            self._send(wire.Unsubscribe(track))
+        self._send(wire.Unsubscribe(track))
 
     def request_keyframe(self, track: int, since: ObjectId | None = None) -> None:
         """Tell the peer that its track cannot be decoded any more, `since` the last that was."""
@@ -364,6 +357,8 @@ class SessionCore:
         while self.closed is None and (event := self.quic.next_event()) is not None:
             try:
                 self._on_quic_event(event, now)
+            except VersionError as error:
+                self.close(str(error), code=CloseCode.VERSION)
             except PeerError as error:
                 self.close(str(error), code=CloseCode.PROTOCOL)
         ending = self.quic.termination
@@ -378,13 +373,13 @@ class SessionCore:
                 self._on_datagram(event.data, now)
             case quic_events.StreamReset():
                 self.quic.consume_rest(event.stream_id)
-                if event.stream_id == self._control_stream:
+                if event.stream_id == self._dialogue.stream_id:
                     raise PeerError("the peer reset the control stream")
                 header = self.incoming.on_reset(event.stream_id)
                 if header is not None:
                     self._events.append(ObjectsGone((header.id,)))
             case quic_events.StopSendingReceived():
-                if event.stream_id == self._control_stream:
+                if event.stream_id == self._dialogue.stream_id:
                     raise PeerError("the peer stopped reading the control stream")
                 self.outgoing.on_refused(event.stream_id, now=now)
             case quic_events.HandshakeCompleted():
@@ -410,27 +405,16 @@ class SessionCore:
                 )
                 return
         if self._is_client:
-            self._control_stream = self.quic.get_next_available_stream_id()
-            self._send(self._hello())
-
-    def _hello(self) -> wire.Hello:
-        return wire.Hello(list(wire.VERSIONS), AGENT, self._settings.idle_timeout)
+            self._dialogue.open(self.quic.get_next_available_stream_id())
 
     def _on_stream_data(self, event: quic_events.StreamDataReceived, now: float) -> None:
         if event.stream_id % 4 in (0, 1):  # bidirectional: control
-            if self._control_stream is None and event.stream_id == 0 and not self._is_client:
-                self._control_stream = 0
-            if event.stream_id != self._control_stream:
-                raise PeerError(f"a second control stream ({event.stream_id}) was opened")
             self._last_payload = now
             self.quic.consume(len(event.data))
-            for message in self._control.feed(event.data):
-                self._spend_control_token(now)
-                self._on_message(message, now)
-                if self.closed is not None:
-                    return
-            if event.end_stream:
-                raise PeerError("the peer ended the control stream")
+            for heard in self._dialogue.receive(
+                event.stream_id, event.data, end=event.end_stream, now=now
+            ):
+                self._events.append(heard)
             return
         self._last_payload = now
         self.quic.note_stream_data(now=now)
@@ -469,90 +453,9 @@ class SessionCore:
             self._next_clock = received.arrived
         self._events.append(received)
 
-    def _spend_control_token(self, now: float) -> None:
-        rate = self._settings.limits.control_messages_per_second
-        if self._control_time is not None:
-            elapsed = max(0.0, now - self._control_time)
-            self._control_tokens = min(rate, self._control_tokens + elapsed * rate)
-        self._control_time = now
-        self._control_tokens -= 1
-        if self._control_tokens < 0:
-            raise PeerError(f"more than {rate:g} control messages a second")
-
-    def _on_message(self, message: wire.Message, now: float) -> None:
-        if self.version is None and not isinstance(message, wire.Hello):
-            raise WireError(f"expected HELLO first, got {type(message).__name__}")
-        match message:
-            case wire.Hello():
-                self._on_hello(message)
-            case wire.Announce():
-                self._on_announce(message)
-            case wire.Finished():
-                if self._offers.pop(message.track, None) is not None:
-                    self._events.append(TrackFinished(message.track, message.objects))
-            case wire.Subscribe():
-                self._events.append(Subscribed(message.track))
-            case wire.Unsubscribe():
-                self._events.append(Unsubscribed(message.track))
-            case wire.RequestKeyframe():
-                self._events.append(KeyframeRequested(message.track, message.as_id()))
-            case wire.Gone():
-                self._events.append(
-                    ObjectsGone(tuple(ObjectId(message.track, *entry) for entry in message.objects))
-                )
-            case wire.TagMessage():
-                self._on_tag(message, now)
-            case _:
-                raise WireError(f"no handler for {type(message).__name__}")
-
-    def _on_hello(self, message: wire.Hello) -> None:
-        if self.version is not None:
-            raise WireError("a second HELLO")
-        common = set(wire.VERSIONS) & set(message.versions)
-        if not common:
-            self.close(
-                f"no common wire version: this end speaks {list(wire.VERSIONS)}, "
-                f"the peer {message.versions}",
-                code=CloseCode.VERSION,
-            )
-            return
-        self.version = max(common)
-        if not self._is_client:
-            self._send(self._hello())
-        self._events.append(Connected(self.version, message.agent))
-
-    def _on_announce(self, message: wire.Announce) -> None:
-        limits = self._settings.limits
-        if len(message.name) > limits.name_length:
-            raise WireError(f"a track's name has at most {limits.name_length} characters")
-        if message.track in self._offers or any(
-            offer.name == message.name for offer in self._offers.values()
-        ):
-            raise WireError(f"track {message.name!r} ({message.track}) was announced twice")
-        if len(self._offers) >= limits.tracks:
-            raise PeerError(f"more than {limits.tracks} tracks were announced")
-        info = TrackInfo(message.track, message.name, message.media, dict(message.params))
-        self._offers[message.track] = info
-        self._events.append(TrackOffered(info))
-
-    def _on_tag(self, message: wire.TagMessage, now: float) -> None:
-        track = self._tracks.get(message.track)
-        if track is None:
-            return  # the track has just ended here
-        region: Region | None = message.as_region()
-        tag = Tag(
-            kind=message.kind,
-            value=float(message.value),
-            time=now - message.age,
-            half_life=float(message.half_life),
-            scope=Scope(track.name, message.layer, region),
-            source=f"peer:{message.source}",
-        )
-        self._events.append(TagReceived(tag))
-
     def _send(self, message: wire.Message) -> None:
-        if self._control_stream is not None and self.closed is None:
-            self.quic.send_stream_data(self._control_stream, message.encode())
+        if self.closed is None:
+            self._dialogue.send(message)
 
     def _finish(self, closed: Closed) -> None:
         if self.closed is None:

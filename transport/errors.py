@@ -36,3 +36,7 @@ class PeerError(LimenError):
 
 class WireError(PeerError):
     """A message could not be decoded within its bounds."""
+
+
+class VersionError(PeerError):
+    """The two ends know no common version of the wire format."""

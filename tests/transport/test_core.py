@@ -11,7 +11,7 @@ import pytest
 from limen.scheduler.types import ObjectId, Region, Scope, ShedReason, Tag
 from limen.transport import wire
 from limen.transport.close_reasons import CloseCode
-from limen.transport.core import SessionCore
+from limen.transport.dialogue import Dialogue
 from limen.transport.events import (
     Closed,
     Connected,
@@ -91,13 +91,15 @@ def test_an_unknown_authority_is_refused(rig: RigMaker) -> None:
 def test_no_common_version_is_said_with_both_lists(
     rig: RigMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner = SessionCore._hello
+    inner = Dialogue._hello
 
-    def newer(self: SessionCore) -> wire.Hello:
-        hello = inner(self)
-        return wire.Hello([7, 8], hello.agent, hello.idle_timeout) if self._is_client else hello
+    def newer(self: Dialogue) -> None:
+        if not self._is_client:
+            inner(self)
+            return
+        self.send(wire.Hello([7, 8], "later", 10.0))
 
-    monkeypatch.setattr(SessionCore, "_hello", newer)
+    monkeypatch.setattr(Dialogue, "_hello", newer)
     r = rig(connect=False)
     r.run(2.0)
     for who in ("client", "server"):
@@ -106,13 +108,15 @@ def test_no_common_version_is_said_with_both_lists(
 
 
 def test_the_highest_common_version_is_used(rig: RigMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = SessionCore._hello
+    inner = Dialogue._hello
 
-    def both(self: SessionCore) -> wire.Hello:
-        hello = inner(self)
-        return wire.Hello([1, 9], hello.agent, hello.idle_timeout) if self._is_client else hello
+    def both(self: Dialogue) -> None:
+        if not self._is_client:
+            inner(self)
+            return
+        self.send(wire.Hello([1, 9], "later", 10.0))
 
-    monkeypatch.setattr(SessionCore, "_hello", both)
+    monkeypatch.setattr(Dialogue, "_hello", both)
     r = rig(connect=False)
     r.run(1.0)
     assert r.client.version == r.server.version == 1
