@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from limen.transport.playout.arrivals import ArrivalModel
+from limen.transport.playout.cover import best_cover
 from limen.transport.playout.grid import DeadlineGrid
 from limen.transport.playout.jitter import AudioArrival, JitterBuffer, JitterSettings
 from limen.transport.playout.timeline import Timeline
@@ -215,3 +216,35 @@ def test_any_arrivals_give_whole_blocks_in_bounded_memory(
     assert min(stats.lost, stats.late, stats.skipped, stats.duplicate) >= 0
     assert stats.target_delay < 5.0
     assert stats.lost < 3 * 1500 + 10_000
+
+
+def test_cover_weighs_delay_against_damage() -> None:
+    ages = np.linspace(11.5, 0.0, 24, dtype=np.float64)
+    calm = np.full(24, 0.004, dtype=np.float64)
+    grid = (0.006, 0.02)
+    assert best_cover(calm, ages, price=15.0, grid=grid) == pytest.approx(0.006)
+    lone = calm.copy()
+    lone[20] = 0.7
+    assert best_cover(lone, ages, price=15.0, grid=grid) == pytest.approx(0.006)
+    often = calm.copy()
+    often[::3] = 0.1
+    covered = best_cover(often, ages, price=15.0, grid=grid)
+    assert 0.06 <= covered <= 0.106
+    assert (covered - 0.006) / 0.02 == pytest.approx(round((covered - 0.006) / 0.02))
+    assert best_cover(often, ages, price=0.1, grid=grid) < covered
+    assert best_cover(often, ages, price=0.1, grid=grid, least=0.1) == pytest.approx(0.106)
+
+
+def test_an_outage_is_slowed_down_for_before_it_is_concealed(play: Any, arriving: Any) -> None:
+    """68 ms in hand and nothing for 140 ms: without slowing down, four blocks are made up."""
+    talk = arriving()
+    for i in range(750):
+        captured = 100 + 0.02 * (i + 1)
+        spread = 0.08 if i % 40 == 0 else 0.0
+        stuck = 112.2 <= captured < 112.34
+        talk.frame(i, captured, 112.37 if stuck else captured + 0.03 + spread)
+    run = play(talk.objects, until=114.9)
+    made_up = [b for b in run.between(112.2, 112.6) if b.block.kind in {"concealed", "silence"}]
+    slowed = [b for b in run.between(112.2, 112.4) if b.block.kind == "stretched"]
+    assert slowed
+    assert len(made_up) <= 3

@@ -1,16 +1,10 @@
 """How unevenly objects arrive, and the delay that covers it.
 
 The one idea: what a buffer must cover is not the typical spread but the worst of each stretch of
-speech, so the model keeps the *peak* transit time of every half second and takes a quantile over
-those (libwebrtc's NetEQ does the same with a forgetting histogram in 20 ms buckets; a plain window
-needs no buckets, forgets for sure, and rises within two peaks). Transit times are compared in
+speech, so the model keeps the *peak* transit time of every half second and asks `cover` which delay
+is worth having against those (libwebrtc's NetEQ keeps a forgetting histogram of the same peaks and
+covers a fixed share of them). Transit times are compared in
 absolute terms, so a path that becomes slower for good costs nothing once its peaks fill the window.
-
-Three memories:
-- 12 s of peaks, 90 %: the regular spread; a lone outage does not move it.
-- 2.5 s of peaks, the second largest: two bad half seconds in a row raise the target at once.
-- the worst sustained level of the last minutes: when trouble starts again, the level that was
-  needed last time is taken at the first sign rather than learnt anew.
 
 The floor (fastest path) is the minimum of recent half-second minima, and its slope over minutes is
 the skew between the two clocks.
@@ -22,11 +16,13 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-_BLOCK = 0.5
-"""Seconds per peak (NetEQ's resampling interval, facts measured there)."""
+import numpy as np
+
+from .cover import PEAK_SECONDS, best_cover
+
 _PEAKS = 24
 """12 s of peaks: a rough episode is forgotten within 15 s of its end."""
-_RECENT = 5
+_RECENT = 6
 _FLOOR_BLOCKS = 10
 """5 s of minima: long enough to contain an unhindered packet on a loaded link."""
 _SKEW_MINIMA = 600
@@ -34,8 +30,6 @@ _SKEW_MINIMA = 600
 _MIN_SKEW_MINIMA = 60
 _PATH_CHANGE = 0.02
 """Seconds: a floor that moved further than drift could is another path; the slope starts anew."""
-_RECALL_HALF_LIFE = 120.0
-"""Seconds for a remembered rough level to lose half."""
 _RELEASE = 0.15
 """Seconds per second by which the cover falls at most: what stretching can follow unheard."""
 _MAX_SKEW = 2000e-6
@@ -51,12 +45,13 @@ class _Block(NamedTuple):
 class ArrivalModel:
     """Transit times in, floor, spread and skew out.
 
-    Feed `observe` with each object once; read `floor`, `cover` and `typical_peak`. Transit times
+    Feed `observe` with each object once; read `floor`, `cover` and `usual_peak`. Transit times
     are arrival (local clock) minus capture end (sender's clock): only differences mean anything.
     """
 
-    def __init__(self, *, quantile: float = 0.9) -> None:
-        self._quantile = quantile
+    def __init__(self, *, price: float = 10.0) -> None:
+        self._price = price
+        self._grid: tuple[float, float] | None = None
         self._blocks: deque[_Block] = deque(maxlen=_PEAKS)
         self._current: _Block | None = None
         self._minima: deque[tuple[float, float]] = deque(maxlen=_SKEW_MINIMA)
@@ -64,10 +59,7 @@ class ArrivalModel:
         self._skew = 0.0
         self._floor = 0.0
         self._cover = 0.0
-        self._typical = 0.0
-        self._recall = 0.0
-        self._recall_time = 0.0
-        self._rough_until = -1.0
+        self._usual = 0.0
         self._jitter = 0.0
         self._covered = -math.inf
         self._updated = 0.0
@@ -85,13 +77,13 @@ class ArrivalModel:
 
     @property
     def cover(self) -> float:
-        """Seconds above the floor that cover the wanted share of half-second peaks."""
+        """Seconds above the floor that are worth having (see `cover`)."""
         return self._cover
 
     @property
-    def typical_peak(self) -> float:
-        """Seconds above the floor: the median half-second peak, long or short term."""
-        return self._typical
+    def usual_peak(self) -> float:
+        """Seconds above the floor: a quarter of the half-second peaks are below it."""
+        return self._usual
 
     @property
     def jitter(self) -> float:
@@ -106,6 +98,10 @@ class ArrivalModel:
         """
         return -self._skew * 1e6
 
+    def set_grid(self, first: float, step: float) -> None:
+        """Which delays above the floor can be used: `first`, `first + step`… (seconds)."""
+        self._grid = (first, step)
+
     def observe(self, transit: float, *, now: float) -> None:
         """One object arrived at `now` (seconds, monotonic) after `transit` seconds."""
         if self._last is not None:
@@ -114,9 +110,8 @@ class ArrivalModel:
         block = self._current
         if block is None:
             self._current = _Block(now, transit, transit)
-            self._recall_time = now
-        elif now - block.start >= _BLOCK:
-            self._close(block, now)
+        elif now - block.start >= PEAK_SECONDS:
+            self._close(block)
             self._current = _Block(now, transit, transit)
         elif block.lowest <= transit <= block.highest:
             return
@@ -124,20 +119,16 @@ class ArrivalModel:
             self._current = _Block(
                 block.start, min(block.lowest, transit), max(block.highest, transit)
             )
+            if self._floor <= transit <= self._floor + self._cover:
+                return  # covered already; weighed when the half second is over
         self._update(now)
 
-    def _close(self, block: _Block, now: float) -> None:
+    def _close(self, block: _Block) -> None:
         self._blocks.append(block)
         if self._minima and len(self._blocks) >= 4 and self._moved(block.start):
             self._minima.clear()
             self._sums = [0.0] * 5
         self._add_minimum(block)
-        # The sustained level: what three of the recent peaks needed, remembered for minutes.
-        peaks = sorted((b.highest for b in list(self._blocks)[-_RECENT:]), reverse=True)
-        level = peaks[min(1, len(peaks) - 1)] - self._floor
-        faded = self._recall * 0.5 ** ((now - self._recall_time) / _RECALL_HALF_LIFE)
-        self._recall = max(faded, level)
-        self._recall_time = now
 
     def _moved(self, now: float) -> bool:
         """Whether the last two seconds lie beside the line through the minima."""
@@ -174,26 +165,18 @@ class ArrivalModel:
         blocks = [*self._blocks, current]
         skew = self._skew
         # Old values are moved along the skew, so that a drifting clock does not look like spread.
-        self._floor = min(b.lowest + skew * (now - b.start) for b in blocks[-_FLOOR_BLOCKS:])
-        peaks = [b.highest + skew * (now - b.start) for b in blocks]
-        recent = sorted(peaks[-_RECENT:], reverse=True)
-        peaks.sort()
-        # While there are few peaks: all but the worst one.
-        rank = min(int(len(peaks) * self._quantile), max(0, len(peaks) - 2))
-        regular = peaks[rank]
-        cover = max(regular, recent[min(1, len(recent) - 1)]) - self._floor
-        usual = max(peaks[len(peaks) // 2], recent[len(recent) // 2])
-        self._typical = max(0.0, usual - self._floor)
+        ages = now - np.array([b.start for b in blocks])
+        lowest = np.array([b.lowest for b in blocks[-_FLOOR_BLOCKS:]])
+        self._floor = float((lowest + skew * ages[-_FLOOR_BLOCKS:]).min())
+        peaks = np.array([b.highest for b in blocks]) + skew * ages - self._floor
+        # What even the calmer half seconds need is usual: covered, and no sign of an outage.
+        calm = max(
+            np.sort(peaks)[len(peaks) // 4], np.sort(peaks[-_RECENT:])[min(1, len(peaks) - 1)]
+        )
+        self._usual = max(0.0, float(calm))
+        cover = best_cover(peaks, ages, price=self._price, grid=self._grid, least=self._usual)
         # In absolute terms, so that a path that became slower is not covered twice.
         fallen = self._covered - _RELEASE * (now - self._updated) - self._floor
         self._updated = now
-        self._cover = max(0.0, cover, fallen, self._recalled(recent[0] - self._floor, now))
+        self._cover = max(0.0, cover, fallen)
         self._covered = self._floor + self._cover
-
-    def _recalled(self, worst: float, now: float) -> float:
-        """The remembered level, while there is a fresh sign of that kind of trouble."""
-        level = self._recall * 0.5 ** ((now - self._recall_time) / _RECALL_HALF_LIFE)
-        newest = self._current.highest - self._floor if self._current is not None else 0.0
-        if level > 0.04 and newest > max(0.02, 0.3 * level) and newest > self._typical + 0.02:
-            self._rough_until = now + 4.0
-        return level if now < self._rough_until and worst > 0.3 * level else 0.0

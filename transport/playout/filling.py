@@ -26,8 +26,10 @@ _STEP = 120
 """2.5 ms: Opus conceals in multiples of it."""
 _REMEMBERED = 2048
 """Sequence numbers kept as given up, to tell late from duplicate."""
-_OUTAGE = 0.02
+_OUTAGE = 0.012
 """Seconds beyond the usual spread from which a missing object announces an outage."""
+_ENOUGH = 0.06
+"""Seconds beyond the target that outlast most outages: no slowing down while there is more."""
 _MAX_WAIT_BLOCKS = 25
 """Half a second: refilling after an underrun never takes longer."""
 _EPS = 1e-6
@@ -39,6 +41,8 @@ class Filler:
     def __init__(self, decoder: AudioDecoder, settings: JitterSettings, *, channels: int) -> None:
         self.counts = Counts()
         self.current = 0.0
+        self.grain = PERIOD  # step of what delay the deadlines can use, and where the steps lie
+        self.phase = 0.0
         self._decoder = decoder
         self._settings = settings
         self._channels = channels
@@ -124,6 +128,8 @@ class Filler:
             excess = self._shed(excess)
         head = self._end - len(self._queue) / RATE
         self.current = due - head - max(self._duration, PERIOD) - floor
+        self.grain = min(self._duration, PERIOD)
+        self.phase = (due - self._end - floor) % self.grain
         self._slowed = False
         while len(self._queue) < BLOCK:
             self._step(due)
@@ -360,13 +366,14 @@ class Filler:
         if self._dry > 0.0:
             return False
         wanted = round(excess * RATE)
-        if wanted < _STEP and self._outage(due, usual):
+        urgent = excess < _ENOUGH and self._outage(due, usual)
+        if urgent:
             wanted = min(wanted, -stretch.MAX_LAG)
-        change = self._pacer.allowed(self._queue, wanted, due)
+        change = self._pacer.allowed(self._queue, wanted, due, urgent=urgent)
         if change > 0:
             self._read_ahead(BLOCK + change)
             change = min(change, len(self._queue) - BLOCK)
-        done = self._pacer.stretch(self._queue, change, due, hurry=abs(wanted))
+        done = self._pacer.stretch(self._queue, change, due, hurry=abs(wanted), urgent=urgent)
         if done > 0:
             self.counts.added_samples += done
         else:
@@ -379,7 +386,7 @@ class Filler:
             return False
         newest = max((h.end for h in self._held.values()), default=self._end)
         expected = newest + self._duration + self._floor
-        return due - expected > max(usual, 0.0) + _OUTAGE
+        return due - expected > usual + _OUTAGE
 
     def _read_ahead(self, samples: int) -> None:
         """Decode further objects that follow without a gap until `samples` are there."""

@@ -30,6 +30,8 @@ from .sound import BLOCK, PERIOD, Kind
 from .stretch import Samples
 from .timeline import Timeline
 
+_GRID_SLACK = 0.002
+"""Seconds below a usable delay at which the target is set, so that it is reached and left."""
 _MOST_SPREAD = 2.0
 """Seconds above the floor that one arrival may claim (NetEQ's histogram ends there too)."""
 
@@ -58,11 +60,12 @@ class JitterSettings:
     """From the first arrival to the first block (0.005 to 0.1). It stays on a clean link."""
     margin: float = 0.002
     """Added to the measured spread, for timer lateness and the rounding of stamps."""
-    hysteresis: float = 0.006
+    hysteresis: float = 0.001
     """Delay is given up only when the target plus this (less for small targets) still fits."""
-    quantile: float = 0.9
-    """Share of half-second peaks covered (0.5 to 1): lower is less delay and more damage."""
-    max_excess: float = 0.25
+    damage_price: float = 15.0
+    """Seconds of delay that are paid per share of time made up (2 to 50): 15 means 150 ms for
+    1 %. Lower is less delay and more damage."""
+    max_excess: float = 0.6
     """Backlog beyond the target that is still played after an outage; the rest is dropped."""
     conceal_limit: float = 0.1
     """Concealment in one run before it has faded to silence; Opus's own has by then."""
@@ -175,7 +178,7 @@ class JitterBuffer:
 
     def reset(self) -> None:
         """Forget all media, counts and what was learnt of the path; as if newly made."""
-        self._model = ArrivalModel(quantile=self._settings.quantile)
+        self._model = ArrivalModel(price=self._settings.damage_price)
         self._timeline = Timeline()
         self._filler = Filler(self._decoder, self._settings, channels=self._channels)
         self._grid.stop()
@@ -237,8 +240,10 @@ class JitterBuffer:
             due,
             floor=self._model.floor,
             target=self._target(),
-            usual=self._model.typical_peak,
+            usual=self._model.usual_peak,
         )
+        first = self._filler.phase - self._settings.margin - _GRID_SLACK
+        self._model.set_grid(first, self._filler.grain)
         return PlayedAudio(taken.samples, taken.captured, taken.kind, taken.importance)
 
     def _target(self) -> float:

@@ -16,13 +16,16 @@ _LEAST = stretch.MIN_LAG
 """Samples: changes below one shortest pitch period are not worth a splice."""
 _STRETCH_EVERY = 0.06
 """Seconds between two stretches of speech (NetEQ: about once per 60 ms)."""
-_HURRY = 0.06
+_HURRY = 0.045
 """Seconds of excess or need from which every block is stretched, similar or not."""
 _QUIET_CHANGE = BLOCK // 2
 """Samples cut from or added to a quiet block at most."""
 _SIMILAR = 0.8
 """Correlation of two pitch periods from which their splice is not heard as one."""
-_SIMILAR_HURRY = 0.5
+_SIMILAR_HURRY = 0.7
+"""Lower ones cost 0.1 PESQ on LTE and save 2 % of delay."""
+_SIMILAR_URGENT = 0.3
+"""While an outage goes on the choice is between this and concealment."""
 _LEAST_SPARE = 0.001
 """Seconds of hysteresis on a perfect link: keeps the delay there within a block and 5 ms."""
 _EPS = 1e-6
@@ -64,21 +67,26 @@ class Pacer:
         self._keep_importance = keep_importance
         self._last = -math.inf
 
-    def allowed(self, queue: SoundQueue, wanted: int, due: float) -> int:
-        """Samples to remove (above 0) or add (below 0) now, of the `wanted` ones."""
+    def allowed(self, queue: SoundQueue, wanted: int, due: float, *, urgent: bool) -> int:
+        """Samples to remove (above 0) or add (below 0) now, of the `wanted` ones.
+
+        `urgent`: an outage goes on, every block counts.
+        """
         if abs(wanted) < _LEAST:
             return 0
         if queue.quiet:
             return max(-_QUIET_CHANGE, min(_QUIET_CHANGE, wanted))
         hurry = abs(wanted) > _HURRY * RATE
-        if not hurry:
+        if not hurry and not urgent:
             if due - self._last < _STRETCH_EVERY - _EPS:
                 return 0
             if wanted > 0 and queue.importance >= self._keep_importance:
                 return 0
         return max(-stretch.MAX_LAG, min(stretch.MAX_LAG, wanted))
 
-    def stretch(self, queue: SoundQueue, change: int, due: float, *, hurry: int) -> int:
+    def stretch(
+        self, queue: SoundQueue, change: int, due: float, *, hurry: int, urgent: bool
+    ) -> int:
         """Remove up to `change` samples (above 0), or add about as many (below 0), at the head.
 
         `hurry` is how many are wanted in all. Returns by how many the queue became longer.
@@ -87,6 +95,8 @@ class Pacer:
             return 0
         head = queue.head(2 * BLOCK)
         similar = _SIMILAR_HURRY if hurry > _HURRY * RATE else _SIMILAR
+        if urgent:
+            similar = _SIMILAR_URGENT
         if queue.quiet:
             done = stretch.cut(head, change) if change > 0 else stretch.pad(head, -change)
         elif change > 0:

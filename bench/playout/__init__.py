@@ -1,0 +1,1 @@
+"""Judges of playout: one stream of arrivals through several buffers, delay against damage."""
