@@ -36,6 +36,7 @@ from .events import (
     ObjectSent,
     ObjectsGone,
     ObjectShed,
+    RepairsAbandoned,
     TrackInfo,
 )
 from .incoming import Incoming
@@ -259,7 +260,11 @@ class SessionCore:
                 waiting.append([object_id.group, object_id.index, object_id.layer])
 
     def _sweep(self, now: float, *, anyway: bool = False) -> None:
-        expired = self.outgoing.sweep(self.quic, now=now, anyway=anyway)
+        expired = self.outgoing.sweep(
+            self.quic, now=now, one_way=(self.quic.smoothed_rtt or 0.0) / 2, anyway=anyway
+        )
+        if expired:
+            self._events.append(RepairsAbandoned(tuple(expired)))
         self._note_gone(expired)
         for object_id in expired:
             self.scheduler.drop_dependents(object_id, now=now)
@@ -319,20 +324,20 @@ class SessionCore:
         self._send(wire.RequestKeyframe(track, None if since is None else list(since[1:])))
 
     def tag_remote(self, track: int, tag: Tag, *, now: float) -> None:
-        """State importance for one of the peer's tracks."""
+        """State importance for one of the peer's tracks. Raises WireError for what it refuses."""
         region = tag.scope.region
-        self._send(
-            wire.TagMessage(
-                track,
-                tag.kind,
-                tag.value,
-                max(0.0, now - tag.time),
-                tag.half_life,
-                tag.scope.layer,
-                None if region is None else [region.x, region.y, region.width, region.height],
-                tag.source,
-            )
+        message = wire.TagMessage(
+            track,
+            tag.kind,
+            tag.value,
+            max(0.0, now - tag.time),
+            tag.half_life,
+            tag.scope.layer,
+            None if region is None else [region.x, region.y, region.width, region.height],
+            tag.source,
         )
+        message.check()  # the peer would end the session over it
+        self._send(message)
 
     def send_object(self, obj: MediaObject, *, delivery: str, now: float) -> None:
         """Queue an object; the scheduler decides when, and whether, it leaves."""

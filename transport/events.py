@@ -107,6 +107,13 @@ class ObjectSent:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairsAbandoned:
+    """Own objects that had left whole, lost a packet, and could not be repaired in time."""
+
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The session is over. `error` is False for an orderly close by either end."""
 
@@ -126,5 +133,6 @@ Event = (
     | ObjectsGone
     | ObjectShed
     | ObjectSent
+    | RepairsAbandoned
     | Closed
 )

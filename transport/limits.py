@@ -1,16 +1,21 @@
 """Every bound on what a peer may make this end hold or do, in one place.
 
-Crossing one ends that peer's session with a reason that names the limit; nobody else's.
+A peer that breaks one of the first group (messages, tracks, names, headers, dependencies, object
+size) ends its own session, with a reason that names the limit; nobody else's. The others do not
+end it: a handshake beyond `sessions` is not answered, an object beyond what may be incomplete is
+refused, and the oldest frame goes when an application does not read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from .errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds per session unless they say otherwise."""
+    """Bounds per session unless they say otherwise; each is above 0, or UsageError is raised."""
 
     sessions: int = 256
     """Sessions one server holds at once; further handshakes are not answered."""
@@ -40,3 +45,8 @@ class Limits:
     """Frames waiting for an application that does not read; the oldest go first."""
     queued_bytes: int = 8_000_000
     """The same in bytes, for data objects."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise UsageError(f"{field.name} is above 0, got {getattr(self, field.name)!r}")

@@ -124,8 +124,12 @@ class Outgoing:
         """When `sweep` should run next; None while no stream is open."""
         return self._next_sweep if self._open else None
 
-    def sweep(self, quic: MediaQuic, *, now: float, anyway: bool = False) -> list[ObjectId]:
+    def sweep(
+        self, quic: MediaQuic, *, now: float, one_way: float = 0.0, anyway: bool = False
+    ) -> list[ObjectId]:
         """Forget delivered streams; reset those whose repair would be too late, and name them.
+
+        A repair sent now arrives `one_way` seconds later.
 
         Does nothing before `next_sweep`, except with `anyway`: packets have just been lost.
         """
@@ -136,7 +140,11 @@ class Outgoing:
         for stream_id, obj in list(self._open.items()):
             if not quic.stream_is_open(stream_id):
                 del self._open[stream_id]
-            elif now > obj.deadline and obj.remaining == 0 and quic.stream_needs_repair(stream_id):
+            elif (
+                now + one_way > obj.deadline
+                and obj.remaining == 0
+                and quic.stream_needs_repair(stream_id)
+            ):
                 quic.abandon_stream(stream_id, SHED_CODE)
                 self.counts["repairs_abandoned"] += 1
                 del self._open[stream_id]

@@ -18,7 +18,7 @@ from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Tag
 from .close_reasons import CloseCode
 from .core import SessionCore
 from .endpoint import Wire
-from .errors import SessionClosedError, TrackNotOfferedError, UsageError
+from .errors import SessionClosedError, TrackNotOfferedError, UsageError, WireError
 from .events import (
     Closed,
     Connected,
@@ -28,6 +28,7 @@ from .events import (
     ObjectSent,
     ObjectsGone,
     ObjectShed,
+    RepairsAbandoned,
     Subscribed,
     TagReceived,
     TrackFinished,
@@ -74,6 +75,7 @@ class Session:
         self._ended: dict[int, int] = {}
         self._subscriptions: dict[int, Subscription[Any]] = {}
         self._waiting: weakref.WeakSet[Subscription[Any]] = weakref.WeakSet()
+        self._played_out: dict[str, dict[str, Any]] = {}
         self._next_track = 0
         self._next_split = 0.0
         self._next_shares = 0.0
@@ -199,7 +201,8 @@ class Session:
         """State that a track (or a region or layer of it) is worth `value` in [0, 1].
 
         For a track published here it acts at once; for one of the peer's it is sent there.
-        It halves every `half_life` seconds from `at` (`limen.now()`; None: now). A later tag of
+        It halves every `half_life` seconds from `at` (`limen.now()`; None, or later than now: now;
+        `math.inf` holds it until it is replaced, for instance by a value of 0). A later tag of
         the same kind, track, layer and source replaces it. Raises UsageError, also for a
         track that neither end offers.
         """
@@ -216,13 +219,25 @@ class Session:
             )
         except (ValueError, TypeError) as error:
             raise UsageError(str(error)) from error
+        self.add_tag(tag)
+
+    def add_tag(self, tag: Tag) -> None:
+        """As `tag`, for a tag that is made already: what the sources in `limen.scheduler` give.
+
+        Raises UsageError when neither end offers its track, or its values cannot be sent.
+        """
+        self.check_open()
+        now, track = time.monotonic(), tag.scope.track
         if any(p.name == track for p in self._publications.values()):
             self.tag_own(tag, now=now)
             return
         info = self.offers.get(track)
         if info is None:
             raise UsageError(f"neither end offers a track named {track!r} to tag")
-        self.core.tag_remote(info.number, tag, now=now)
+        try:
+            self.core.tag_remote(info.number, tag, now=now)
+        except WireError as error:
+            raise UsageError(f"a tag for the other end: {error}") from error
         self.wake()
 
     def stats(self) -> dict[str, Any]:
@@ -257,7 +272,10 @@ class Session:
             "streams": self.core.quic.live_streams,
             "sockets": {} if self._wire is None else dict(self._wire.counts),
             "published": {p.name: p.stats() for p in self._publications.values()},
-            "subscribed": {s.name: s.stats() for s in self._subscriptions.values()},
+            "subscribed": {
+                **self._played_out,
+                **{s.name: s.stats() for s in self._subscriptions.values()},
+            },
         }
 
     async def close(self, reason: str = "") -> None:
@@ -390,15 +408,30 @@ class Session:
 
     def _make_receiver(self, info: TrackInfo, subscription: Subscription[Any]) -> Receiver[Any]:
         if info.media == "audio":
-            if not any(
-                s.receiver and s.receiver.info.media == "audio"
-                for s in self._subscriptions.values()
-            ):
+            if self._sounds() == []:
                 self.playout_clock.set_master(info.name)
             return AudioReceiver(self, info, subscription)
         if info.media == "video":
             return VideoReceiver(self, info, subscription)
         return DataReceiver(self, info, subscription)
+
+    def _sounds(self) -> list[str]:
+        """The names of the audio tracks that are being played."""
+        receivers = [s.receiver for s in self._subscriptions.values()]
+        return [r.info.name for r in receivers if r is not None and r.info.media == "audio"]
+
+    def release(self, subscription: Subscription[Any]) -> None:
+        """A track is played out: keep its figures, give back everything else."""
+        receiver = subscription.receiver
+        if receiver is None or self._subscriptions.pop(receiver.info.number, None) is None:
+            return
+        self.core.incoming.wanted.discard(receiver.info.number)
+        self._played_out[subscription.name] = subscription.stats()
+        while len(self._played_out) > self.settings.limits.tracks:
+            del self._played_out[next(iter(self._played_out))]
+        sounds = self._sounds()
+        if receiver.info.media == "audio" and not self.playout_clock.is_master(*sounds):
+            self.playout_clock.set_master(sounds[0] if sounds else None)
 
     def detach(self, subscription: Subscription[Any]) -> None:
         """A subscription was closed by its user."""
@@ -442,6 +475,9 @@ class Session:
                 publication = self._publications.get(obj.id.track)
                 if publication is not None:
                     publication.on_shed(event.shed, now)
+            case RepairsAbandoned():
+                for object_id in event.objects:
+                    self.trace("object_shed", id=tuple(object_id), at=now, reason="late_repair")
             case ObjectsGone():
                 self._on_gone(event.objects, now)
             case TagReceived():

@@ -176,15 +176,7 @@ async def _gaze(session: Session, scene: Scene, start: float) -> None:
         point = scene.gaze_at(moment)
         if point is not None:
             for tag in source.look(point.x, point.y, time=start + moment, radius=point.radius):
-                session.tag(
-                    tag.kind,
-                    tag.value,
-                    track=scene.picture_track,
-                    region=tag.scope.region,
-                    half_life=tag.half_life,
-                    at=tag.time,
-                    source=tag.source,
-                )
+                session.add_tag(tag)
         moment += GAZE_INTERVAL
 
 

@@ -94,8 +94,8 @@ class Player:
         while (due := buffer.next_time()) is not None:
             await wait_until(due)
             block = buffer.next_frame(now=time.monotonic())
-            if block.captured is not None and track == self._master:
-                self._clock.played(block.captured, due)
+            if block.captured is not None:
+                self._clock.played(track, block.captured, due)
             self._viewer.hear(
                 track, block.samples, captured=block.captured, played=due, kind=block.kind
             )

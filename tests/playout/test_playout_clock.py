@@ -30,7 +30,7 @@ def feed(
         if sound and step % 2 == 0:
             clock.observe(AUDIO, now + audio_shift, now + audio)
             clock.set_target(AUDIO, delay, 0.9)
-            clock.played(now + audio_shift, now + audio + delay)
+            clock.played(AUDIO, now + audio_shift, now + audio + delay)
         if step % 3 == 0:
             clock.observe(VIDEO, now + video_shift, now + video)
             due = clock.play_time(now + video_shift, track=VIDEO)
@@ -139,3 +139,15 @@ def test_impossible_exchanges_are_refused(stamps: tuple[float, float, float, flo
     estimate = ClockOffset()
     assert not estimate.add(*stamps)
     assert estimate.offset is None
+
+
+def test_a_second_voice_does_not_move_the_clock() -> None:
+    clock = PlayoutClock(AUDIO)
+    for step in range(100):
+        now = step * 0.02
+        for name, transit in ((AUDIO, 0.05), ("other", 0.25)):
+            clock.observe(name, now, now + transit)
+            clock.played(name, now, now + transit + 0.03)
+        assert clock.offset() == pytest.approx(0.08)
+    assert clock.is_master(AUDIO)
+    assert not clock.is_master("other")

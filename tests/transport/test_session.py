@@ -593,3 +593,38 @@ async def test_stats_are_plain_values(sessions: Any) -> None:
             json.dumps(stats)
             assert stats["closed"] is None
             assert stats["link"]["target_bps"] > 0
+
+
+async def test_a_tag_the_peer_would_refuse_is_the_callers_error(sessions: Any) -> None:
+    async with sessions() as (client, server):
+        server.publish("face", limen.Video())
+        await until(lambda: "face" in client.offers)
+        wrongs: list[dict[str, Any]] = [
+            {"half_life": 0.0005},
+            {"source": "x" * 65},
+            {"at": limen.now() - 4000.0},
+            {"region": limen.Region(0, 0, 20, 20)},
+            {"layer": 300},
+        ]
+        for wrong in wrongs:
+            with pytest.raises(limen.UsageError):
+                client.tag("gaze", 0.5, track="face", **wrong)
+        assert not client.is_closed
+        client.tag("gaze", 0.5, track="face")
+        await until(lambda: bool(server.core.scheduler.tags.breakdown("face", now=limen.now())))
+
+
+async def test_played_out_tracks_give_everything_back(sessions: Any) -> None:
+    async with sessions() as (client, server):
+        before = threading.active_count()
+        for index in range(10):
+            name = f"track-{index}"
+            published = server.publish(name, limen.Audio(hold=1.0))
+            heard = client.subscribe(name, "audio")
+            await heard.ready()
+            await published.send(np.zeros(960, np.float32), captured=limen.now())
+            await published.finish()
+            assert [block async for block in heard]
+        assert client.core.incoming.wanted == set()
+        assert client.stats()["subscribed"]["track-9"]["objects"] >= 1
+        assert threading.active_count() <= before

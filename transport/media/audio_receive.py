@@ -107,7 +107,7 @@ class AudioReceiver(Receiver[AudioFrame]):
             self.out.fail(PeerError(f"track {self.info.name!r} cannot be decoded: {error}"))
             return
         if block.captured is not None:
-            self.session.playout_clock.played(block.captured, due)
+            self.session.playout_clock.played(self.info.name, block.captured, due)
         self.out.push(
             AudioFrame(
                 samples=block.samples,
@@ -125,7 +125,6 @@ class AudioReceiver(Receiver[AudioFrame]):
         )
         if self._finished and self._is_over(block.captured, block.kind):
             self.out.end()
-            self.close()
             return
         self._arm()
 

@@ -20,6 +20,12 @@ Delivery = Literal["auto", "stream", "datagram"]
 """How objects travel: "auto" uses a stream while a lost packet could still be repaired in time."""
 
 
+def _one_of(name: str, value: object, *allowed: object) -> None:
+    if value not in allowed:
+        words = ", ".join(repr(a) for a in allowed)
+        raise UsageError(f"{name} is one of {words}, got {value!r}")
+
+
 def _check(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise UsageError(f"{name} is {low:g} to {high:g}, got {value!r}")
@@ -35,6 +41,7 @@ class Audio:
     frame_ms: float = 20.0
     """2.5, 5, 10, 20, 40 or 60. Shorter frames cost bit rate (a header each) and save delay."""
     application: Literal["voip", "audio", "lowdelay"] = "voip"
+    """Opus's mode: speech, any sound, or any sound with 2.5 ms less look-ahead."""
     deadline: float = 0.2
     """Seconds after capture by which a frame must arrive."""
     importance: float = 0.4
@@ -47,10 +54,10 @@ class Audio:
     unheard. A live talk wants 0; an utterance that must be heard whole wants its length."""
 
     def __post_init__(self) -> None:
-        if self.channels not in (1, 2):
-            raise UsageError(f"audio has 1 or 2 channels, got {self.channels!r}")
-        if self.frame_ms not in (2.5, 5, 10, 20, 40, 60):
-            raise UsageError(f"frame_ms is 2.5, 5, 10, 20, 40 or 60, got {self.frame_ms!r}")
+        _one_of("channels", self.channels, 1, 2)
+        _one_of("frame_ms", self.frame_ms, 2.5, 5, 10, 20, 40, 60)
+        _one_of("application", self.application, "voip", "audio", "lowdelay")
+        _one_of("delivery", self.delivery, "auto", "stream", "datagram")
         _check("bitrate_bps", self.bitrate_bps, 6_000, 510_000)
         _check("deadline", self.deadline, 0.02, 30)
         _check("importance", self.importance, 0, 1)
@@ -76,6 +83,7 @@ class Video:
     gop_seconds: float = 10.0
     """Seconds between keyframes that nobody asked for."""
     threads: int = 1
+    """Slice threads of the encoder, 1 to 16: more encode big pictures sooner, at some quality."""
     codec: Literal["h264", "vp8", "vp9", "av1"] = "h264"
     """H.264 is the fastest and holds its rate best. VP8 and VP9 have layers and repair a loss
     without a keyframe; AV1 codes best where the rate stands still. `docs/codecs.md` has figures."""
@@ -83,6 +91,7 @@ class Video:
     """Temporal layers, 1 to 3, with VP8 and VP9: the upper ones can be dropped without harm."""
 
     def __post_init__(self) -> None:
+        _check("threads", self.threads, 1, 16)
         _check("bitrate_bps", self.bitrate_bps, 20_000, 50_000_000)
         _check("minimum_bps", self.minimum_bps, 20_000, self.bitrate_bps)
         _check("fps", self.fps, 0.1, 240)
@@ -112,6 +121,7 @@ class Data:
     """Seconds of objects kept for a subscriber who comes late, 0 to 5."""
 
     def __post_init__(self) -> None:
+        _one_of("delivery", self.delivery, "auto", "stream", "datagram")
         if self.deadline is not None:
             _check("deadline", self.deadline, 0.001, 3600)
         _check("importance", self.importance, 0, 1)

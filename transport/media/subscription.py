@@ -134,7 +134,7 @@ class Subscription(Generic[F]):
         if not self._closed:
             self._closed = True
             self._session.detach(self)
-        self._stop()
+        self.end()
         self._frames.clear()
         self._bytes = 0
 
@@ -155,6 +155,9 @@ class Subscription(Generic[F]):
 
     def end(self) -> None:
         """The track is over; the reader still gets what is queued."""
+        if not self._ended and self.receiver is not None:
+            self._session.release(self)
+            self.receiver.close()
         self._ended = True
         self._arrived.set()
         if self._finish is not None:
@@ -164,7 +167,7 @@ class Subscription(Generic[F]):
     def fail(self, error: BaseException | None) -> None:
         """The session is over: with an error, or in order."""
         self._error = error
-        self._stop()
+        self.end()
 
     def on_track_finished(self, objects: int) -> None:
         """The publisher ended the track after `objects` objects."""
@@ -188,11 +191,6 @@ class Subscription(Generic[F]):
             self.receiver.on_finished()
         else:
             self.end()
-
-    def _stop(self) -> None:
-        if self.receiver is not None:
-            self.receiver.close()
-        self.end()
 
     def stats(self) -> dict[str, Any]:
         """Counts; for `Session.stats`."""

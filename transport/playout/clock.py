@@ -112,9 +112,15 @@ class PlayoutClock:
         state.delay = max(0.0, delay)
         state.importance = min(1.0, max(0.0, importance))
 
-    def played(self, captured: float, at: float) -> None:
-        """The master's sound of sender time `captured` is heard at `at`."""
-        state = self._tracks.get(self._master or "")
+    def is_master(self, *tracks: str) -> bool:
+        """Whether one of these tracks sets the pace."""
+        return self._master in tracks
+
+    def played(self, track: str, captured: float, at: float) -> None:
+        """Sound of sender time `captured` is heard at `at`; only the master's moves the clock."""
+        if track != self._master:
+            return
+        state = self._tracks.get(track)
         correction = 0.0 if state is None else state.correction
         offset = at - captured + correction
         stale = at - self._offset_time > _STALE

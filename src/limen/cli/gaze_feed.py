@@ -36,15 +36,7 @@ class GazeFeed:
                 continue
             for tag in tags:
                 try:
-                    self.session.tag(
-                        tag.kind,
-                        tag.value,
-                        track=self._track,
-                        region=tag.scope.region,
-                        half_life=tag.half_life,
-                        at=tag.time,
-                        source=tag.source,
-                    )
+                    self.session.add_tag(tag)
                 except LimenError:
                     break  # the track or the session has just ended
             else:
