@@ -32,7 +32,7 @@ from ..scheduler.types import Region
 from .aiming import Aiming
 from .errors import CodecError
 from .pictures import Picture, to_even_yuv
-from .quality_map import FRESH_PICTURES, AimLimits, QualityBlock, Saccade, quality_blocks
+from .quality_map import AimLimits, QualityBlock, Saccade, quality_blocks
 from .references import Plan, ReferencePlan, Slot
 from .video import (
     MIN_BITRATE_BPS,
@@ -46,8 +46,9 @@ from .video import (
 from .video_rate import FrameBudget
 
 VP8_ABILITIES = Abilities("frame", 3, regions=True, repair="reference", keyframe_ratio=2.0)
-VP9_ABILITIES = Abilities("frame", 3, regions=True, repair="reference", keyframe_ratio=4.0)
-"""VP9's keyframes are one mean picture for a face, four for noise that drifts."""
+VP9_ABILITIES = Abilities("frame", 2, regions=True, repair="reference", keyframe_ratio=4.0)
+"""VP9's keyframes are one mean picture for a face, four for noise that drifts. Three layers work
+in VP9 too, but its rate control then starves the base: 5 dB, where VP8 pays 1.3."""
 _TICKS = 900_000
 """Time base: fine enough for 1 % of a picture at 20 kbit/s below a ceiling of 50 Mbit/s."""
 _NO_USE = {Slot.LAST: 1 << 16, Slot.GOLDEN: 1 << 17, Slot.ALTREF: 1 << 21}
@@ -61,14 +62,15 @@ what it is told."""
 _REPAIR_OFFSET = 0.2
 """VP9 never codes a picture much coarser than the ones before, whatever it is told to spend; a
 quality offset on all of the picture gets past that."""
-_JUMP_BUDGET = 0.7
-"""The same for the first picture after the gaze has jumped: libvpx takes its cost for that of an
-ordinary one, spends two or three times as much, and starves the pictures after it."""
+_VP9_SHARPEN = 1.2
+"""How much harder VP9 is aimed for two pictures at a place the gaze has jumped to. VP8 codes it
+sharply by itself, for twice the bits of a mean picture."""
 _KEY, _NO_TYPE = 1, 0
 _VP9_AIM = AimLimits(inside=-0.28, background=0.02, doublings=6.0, price=0.30, levels=3)
 _VP8_FINE = AimLimits(inside=-0.40, background=0.03, doublings=5.0, price=0.25, levels=3)
 _VP8_COARSE = AimLimits(inside=-0.42, background=0.04, doublings=3.6, price=0.26, levels=3)
-"""Measured for +3 dB inside at 1.5 dB outside. libvpx knows four segments, one of which is "no
+"""Chosen on three clips for +3 dB inside at 1.5 dB outside; on other pictures the outside paid up
+to 3 dB (docs/codecs.md). libvpx knows four segments, one of which is "no
 offset". VP8's quantiser steps are even in size, so where the quantiser is coarse a step weighs
 less; how coarse it is, the bits per pixel say."""
 _FINE_BITS = 0.12
@@ -86,6 +88,9 @@ class VpxEncoder:
         self.codec = codec
         self.abilities = VP8_ABILITIES if codec == "vp8" else VP9_ABILITIES
         self.settings = settings or VideoSettings()
+        if self.settings.temporal_layers > self.abilities.temporal_layers:
+            most = self.abilities.temporal_layers
+            raise ValueError(f"{codec} has at most {most} useful temporal layers here")
         self._budget = FrameBudget(
             self.settings.bitrate_bps, self.settings.fps, headroom=1.0, keyframe_boost=1.0, gain=0.1
         )
@@ -170,10 +175,11 @@ class VpxEncoder:
         context, aiming = self._context, self._aiming
         if context is None or aiming is None:
             raise CodecError("this video encoder is closed")
-        jumped = self._saccade.fresh(regions) == FRESH_PICTURES
-        length = self._length(plan, jumped=jumped)
+        length = self._length(plan)
+        fresh = self._saccade.fresh(regions) > 0
+        sharpen = _VP9_SHARPEN if fresh and self.codec == "vp9" else 1.0
         limits = self._aim_limits(coded.width * coded.height)
-        blocks = quality_blocks(regions, coded.width, coded.height, limits)
+        blocks = quality_blocks(regions, coded.width, coded.height, limits, sharpen=sharpen)
         if plan.repair and self.codec == "vp9":
             blocks = _coarser(blocks, coded.width, coded.height)
         self._ticks += length
@@ -193,13 +199,11 @@ class VpxEncoder:
         fine = self._budget.frame_bits >= _FINE_BITS * pixels
         return _VP8_FINE if fine else _VP8_COARSE
 
-    def _length(self, plan: Plan, *, jumped: bool) -> int:
+    def _length(self, plan: Plan) -> int:
         """How long libvpx is to think that this picture lasts, in ticks."""
         share = 1.0
         if plan.repair:
             share = _REPAIR_BUDGET
-        elif jumped:
-            share = _JUMP_BUDGET
         bits = self._budget.rate_for(keyframe=False) / self.settings.fps * share
         return max(1, round(bits / self.settings.max_bitrate_bps * _TICKS))
 

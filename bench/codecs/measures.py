@@ -150,8 +150,8 @@ class GazeStep:
     """For each picture from the jump on: how far it is, inside the region, below a run that has
     looked there all along (its median over seven pictures, since some encoders waver)."""
     frames_to_sharp: int
-    """The first picture within 1 dB of that which, with the two after it, is so on average:
-    1 is the first after the jump, 0 none of fifteen."""
+    """The picture from which on all of the first eight are within 1 dB of that: 1 is the first
+    after the jump, 0 none. A picture that is sharp before one that is not does not count."""
     unaimed_db: float
     """How far below it was before the jump: what there was to gain."""
     largest: float
@@ -170,16 +170,13 @@ def gaze_step(clip: Clip, codec: str, bitrate_bps: float) -> GazeStep:
         float(np.median(sharp_db[max(0, index - 3) : index + 4])) - psnr(float(e[inside].mean()))
         for index, e in enumerate(moved.errors)
     ]
-    after = short[jump : jump + 15]
-    sharp = 0
-    for index in range(len(after) - 2):
-        if after[index] <= 1.0 and np.mean(after[index : index + 3]) <= 1.0:
-            sharp = index + 1
-            break
+    after = short[jump : jump + 8]
+    below = [index for index, gap in enumerate(after) if gap > 1.0]
+    sharp = below[-1] + 2 if below else 1
     sizes = moved.bits()
     return GazeStep(
         after,
-        sharp,
+        sharp if sharp <= len(after) else 0,
         float(np.mean(short[jump - 5 : jump])),
         float(sizes[jump : jump + 5].max() / sizes[SETTLE:].mean()),
     )

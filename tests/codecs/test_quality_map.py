@@ -16,7 +16,9 @@ from limen.codecs.quality_map import (
     MAX_INSIDE,
     MAX_REGIONS,
     SLOTS,
+    AimLimits,
     QualityBlock,
+    Saccade,
     pack_blocks,
     quality_blocks,
 )
@@ -130,3 +132,30 @@ def test_large_regions_are_raised_less_so_that_the_background_does_not_starve() 
     strengths = [-offset(radius) for radius in (0.1, 0.2, 0.3, 0.5)]
     assert strengths == sorted(strengths, reverse=True)
     assert strengths[-1] < 0.06
+
+
+def test_a_thousand_regions_give_what_the_strongest_of_them_give() -> None:
+    rng = random.Random(2)
+    strong = [(Region.around(0.1 * k + 0.05, 0.5, 0.04), 0.9 + k / 100) for k in range(9)]
+    weak = [(Region.around(rng.random(), rng.random(), 0.05), 0.5) for _ in range(1000)]
+    nothing = [(Region.around(0.5, 0.5, 0.5), math.nan)] * 3
+    assert quality_blocks(nothing + weak + strong, 640, 360) == quality_blocks(strong, 640, 360)
+
+
+def test_an_encoder_that_knows_few_levels_gets_few() -> None:
+    limits = AimLimits(inside=-0.3, background=0.05, doublings=5, price=0.3, levels=3)
+    many = [(Region.around(0.1 * k + 0.05, 0.5, 0.03), 0.1 + k / 10) for k in range(9)]
+    blocks = quality_blocks(many, 640, 360, limits)
+    assert len({b.offset for b in blocks}) <= 3
+    assert min(b.offset for b in blocks) == blocks[0].offset
+
+
+def test_a_jump_of_the_strongest_region_counts_for_two_pictures() -> None:
+    saccade = Saccade()
+    here, there = [(Region.around(0.2, 0.5, 0.1), 0.9)], [(Region.around(0.7, 0.5, 0.1), 0.9)]
+    seen = [saccade.fresh(regions) for regions in [here] * 4 + [there] * 4 + [[]] + [there] * 2]
+    assert seen == [2, 1, 0, 0, 2, 1, 0, 0, 0, 2, 1]
+    drift = [[(Region.around(0.3 + k / 100, 0.5, 0.1), 0.9)] for k in range(20)]
+    assert [Saccade().fresh(drift[0])] == [2]
+    follower = Saccade()
+    assert [follower.fresh(regions) for regions in drift][2:] == [0] * 18  # pursuit is no jump
