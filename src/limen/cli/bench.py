@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .bench_codecs import codecs
+
 if TYPE_CHECKING:
     from ..bench.link.lab.measure import Calibration
 
@@ -19,6 +21,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+app.command("codecs")(codecs)
 
 
 @app.command("list")
