@@ -41,9 +41,14 @@ def test_the_example_is_the_file_that_runs_and_has_at_most_20_lines() -> None:
 
 
 def test_every_link_and_picture_is_there() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        if "://" not in target:
-            assert (ROOT / target).exists(), f"README.md links to {target}, which does not exist"
+    assert re.search(r"!\[[^\]]+\]\(docs/images/", README), "README.md leads with no picture"
+    places = ["transport", "scheduler", "codecs", "bench", "docs", "src"]
+    pages = [*ROOT.glob("*.md"), *(p for place in places for p in (ROOT / place).rglob("*.md"))]
+    assert len(pages) > 8
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page} links to {target}, not there"
 
 
 @pytest.mark.realtime
