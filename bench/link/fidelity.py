@@ -8,7 +8,8 @@ once, and then, at the very times they were really sent, through the model on a 
   one's or 1.5 times the 5 % critical value, `1.36 * sqrt((n + m) / (n * m))`.
 - Delays out of a queue are plateaus: thousands of packets have nearly the same. There, two equal
   links differ by what a wake-up takes, and KS would be 1. For those cases values are allowed to lie
-  0.5 ms apart (`WAKE_UP`).
+  0.5 ms apart (`WAKE_UP`). A store-and-forward wire's full queue is made of two qdiscs in tc, and
+  its limit is exact to one packet only: there, by one packet's serialization more (`packet_limit`).
 - **TUN KS** compares the driver over TUN devices with the virtual clock: the same seed, the very
   times at which its packets were sent. Plateaus may lie 1 ms apart there.
 - The base delay of the bare link, measured beforehand, is taken off.
@@ -35,7 +36,7 @@ from .lab.measure import Calibration, Passage, calibrate, measure
 from .lab.namespace import LabError
 from .loss import burst_lengths
 from .profile import LinkProfile
-from .spec import GilbertElliottLoss
+from .spec import FourStateLoss, GilbertElliottLoss
 from .virtual import play
 
 WAKE_UP = 0.0005
@@ -145,6 +146,9 @@ def _share_slack(case: Case, a: Sample, b: Sample, value: float) -> float:
     run = sum(bursts) / len(bursts) if bursts else 1.0
     if isinstance(case.spec.loss, GilbertElliottLoss):
         run = max(run, case.spec.loss.burst)  # a stay in the bad state may lose only some
+    elif isinstance(case.spec.loss, FourStateLoss):
+        loss = case.spec.loss
+        run = max(run, (1.0 + loss.p32 / max(loss.p23, 1e-9)) / max(loss.p31, 1e-9))
     spread = 2.0 * value * (1.0 - value) / len(a.lost) * (2.0 * run - 1.0)
     return SLACK * 1.96 * math.sqrt(spread) + 2.0 / len(a.lost)
 
@@ -152,6 +156,8 @@ def _share_slack(case: Case, a: Sample, b: Sample, value: float) -> float:
 def judge(case: Case, model: Sample, reality: Sample, again: Sample) -> Row:
     """Hold one case's model against reality and reality against itself."""
     tolerance = WAKE_UP if case.queue else 0.0
+    if case.packet_limit:
+        tolerance += (case.size + case.spec.overhead_bytes) * 8.0 / case.spec.rate_at(0.0)
     here = distance(model.delays, reality.delays, tolerance=tolerance)
     there = distance(again.delays, reality.delays, tolerance=tolerance)
     allowed = max(there, SLACK * critical(len(model.delays), len(reality.delays)))
@@ -195,10 +201,10 @@ def compare(
         if tun is not None:
             tun.shape(profile, seed=number)
             [driven] = measure(tun, [plan], ecn=case.ecn, longest_delay=case.longest)
-            tolerance = 2 * WAKE_UP if case.queue else 0.0
+            slack = 2 * WAKE_UP if case.queue else 0.0
             through = real_sample(driven, base)
             computed = model_sample(case, driven, seed=2 * number)  # the driver's way down
-            far = distance(through.delays, computed.delays, tolerance=tolerance)
+            far = distance(through.delays, computed.delays, tolerance=slack)
             row = dataclasses.replace(row, distance_tun=far)
         rows.append(row)
     return rows

@@ -31,9 +31,10 @@ ETHERNET_HEADER = 14
 MANY = 1_000_000
 """Packets: a limit that is none."""
 TBF_BURST = 1500
-"""Bytes: room for one full packet, so that tbf adds the least it can to a wire."""
-FAST_BURST_SECONDS = 0.001
-"""Above ~12 Mbit/s tbf would wake up more than once a millisecond: it gets a bigger burst."""
+"""Bytes: room for one full packet, without which tbf would send none."""
+BURST_SECONDS = 0.001
+"""On top, as time: tbf throws away what it could have sent when its timer is later than this.
+What runs ahead so is caught by the wire behind it and taken off the queue's limit."""
 KEEP_ORDER_RATE = "100gbit"
 OUTAGE_RATE = 8.0
 """Bits per second: tbf has no rate of 0."""
@@ -88,13 +89,13 @@ def qdiscs(spec: LinkSpec, time: float = 0.0) -> Qdiscs:
     if spec.steps:
         rate = max(OUTAGE_RATE, spec.rate_at(time))
         nominal = max(OUTAGE_RATE, spec.curve.nominal_rate_at(time))
-        burst = spec.burst_bytes or max(TBF_BURST, round(nominal / 8 * FAST_BURST_SECONDS))
+        burst = spec.burst_bytes or TBF_BURST + round(nominal / 8 * BURST_SECONDS)
         limit = spec.limit_bytes(time)
         limit_bytes = round(limit) if limit < MANY * 1500 else 1_000_000_000
         if spec.burst_bytes is None:
             # What the wire behind it holds has left tbf, but not yet the model's queue.
-            limit_bytes = max(burst, limit_bytes - burst)
-        shape = f"{stab}tbf rate {rate:.0f}bit burst {burst} limit {max(burst, limit_bytes)}"
+            limit_bytes = max(TBF_BURST, limit_bytes - burst)
+        shape = f"{stab}tbf rate {rate:.0f}bit burst {burst} limit {max(TBF_BURST, limit_bytes)}"
         child = _child(spec, limit_bytes)
         if spec.burst_bytes is None:
             wire = f"{stab}netem rate {rate:.0f}bit limit {MANY}"
