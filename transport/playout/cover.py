@@ -25,7 +25,7 @@ _SLOWDOWN_PRICE = 0.5
 """Seconds of delay that a steady second per second of slowed sound is worth."""
 _SLOWDOWN_GAIN = 0.4
 """Seconds of an outage that slowing down is credited with, per second of sound in hand. Tuned:
-0.8 gave less delay and a third more damage over five LTE links."""
+0.8 gave less delay and a tenth more damage over five LTE links."""
 _NOTICED_AFTER = 0.02
 _GRAIN = 0.02
 """Seconds: what is late at all costs a block."""
