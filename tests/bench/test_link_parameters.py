@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from limen.bench.link.fidelity import distance
+from limen.bench.link.distance import distance
 from limen.bench.link.loss import LossProcess, burst_lengths
 from limen.bench.link.packets import carries_ecn, mark_congestion
 from limen.bench.link.path import flip_bit
