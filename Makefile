@@ -26,6 +26,8 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@$(BIN)/python -m pip install --quiet 'pesq>=0.0.4' || \
+		echo "pesq could not be built (it needs a C compiler): its tests will be skipped"
 	touch $@
 
 clean:
