@@ -104,7 +104,7 @@ class DelayController:
 
     @property
     def window_bytes(self) -> int:
-        """Rate × (base round trip + tolerated queue), and never under four packets."""
+        """Rate × (base round trip + tolerated queue): at least four packets, two while draining."""
         round_trip = self._rtt_min if self._rtt_min is not None else 0.2
         if self._state is State.DRAINING and self._ceiling is not None:
             # No more in flight than the link holds: what waits is sent in order of importance

@@ -11,8 +11,8 @@ is pinned exactly, and `tests/transport/test_adapter.py` covers each name so tha
 that moves one fails loudly. `check_aioquic` refuses to run on another version.
 
 Contract: call `connect` (client) or feed `receive_datagram`; after every call that can change
-something, drain `next_event` until None, then call `pump` and send what it returns, then re-arm
-a timer for `next_timeout`.
+something, drain `next_event` until None, then call `pump` and send what it returns, then arm a
+timer for `get_timer` and call `handle_timer` when it fires.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class TrackView:
 
 
 class Reception:
-    """Runs one session; `run` ends with it. Afterwards `close` finishes the recording."""
+    """Runs one session; `run` ends with it. Afterwards `finish` ends the recording."""
 
     def __init__(
         self,
