@@ -151,7 +151,8 @@ def pesq_score(speech: Speech, outcome: Outcome) -> float:
             warnings.simplefilter("ignore")
             from pesq import NoUtterancesError, pesq  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise PesqMissing("PESQ needs the package pesq: pip install 'limen[pesq]' (it needs a C compiler)") from error
+        words = "PESQ needs the package pesq, and that a C compiler: pip install 'limen[pesq]'"
+        raise PesqMissing(words) from error
     heard = np.concatenate(outcome.sound)
     block = round(outcome.block_s * RATE)
     place = _places(np.asarray(outcome.captured))

@@ -1,8 +1,8 @@
 """The `limen` command: its subcommands, and the one place where a failure becomes words.
 
 Whatever goes wrong ends as one line on standard error and an exit code: 1 for what failed, 2 for
-a command line that makes no sense, 70 for a fault of limen's own, 130 after Ctrl-C. A traceback is for developers; they get it
-with LIMEN_DEBUG=1.
+a command line that makes no sense, 70 for a fault of limen's own, 130 after Ctrl-C. A traceback
+is for developers; they get it with LIMEN_DEBUG=1.
 """
 
 from __future__ import annotations
