@@ -36,6 +36,10 @@ from .video_rate import KEYFRAME_BOOST, MAX_TRIM, FrameBudget
 
 MIN_BITRATE_BPS = 20_000
 """Bits a second: x264 takes whole kbit/s and needs some for headers."""
+KEYFRAME_BITS_PER_PIXEL = 0.05
+"""What a keyframe may have whatever the target is: 1.4 kB at 640×360. With less, most of its blocks
+stay grey (12 dB at 60 kbit/s, measured), and every later picture is built on them. At starved
+rates it is worth several pictures' time; the scheduler skips those."""
 SHARPEN = 1.25
 """How much more a region is aimed at for two pictures after the gaze has jumped there: with it
 the first one of a face is within 1 dB of a region looked at all along, without it 1.4 short."""
@@ -203,7 +207,11 @@ class VideoEncoder:
         if context is None or aiming is None:
             raise CodecError("this video encoder is closed")
         first = self._count == 0
-        context.bit_rate = round(self._budget.rate_for(keyframe=first))
+        rate = self._budget.rate_for(keyframe=first)
+        if first:
+            least = KEYFRAME_BITS_PER_PIXEL * coded.width * coded.height * self.settings.fps
+            rate = max(rate, min(least, self.settings.max_bitrate_bps))
+        context.bit_rate = round(rate)
         sharpen = SHARPEN if self._saccade.fresh(regions) else 1.0
         blocks = quality_blocks(regions, coded.width, coded.height, sharpen=sharpen)
         try:

@@ -207,6 +207,11 @@ class Session:
         track that neither end offers.
         """
         self.check_open()
+        if region is not None and not isinstance(region, Region):
+            raise UsageError(
+                "a tag's region is a limen.Region(x, y, width, height), "
+                f"got {type(region).__name__}"
+            )
         now = time.monotonic()
         try:
             tag = Tag(

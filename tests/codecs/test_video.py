@@ -361,3 +361,21 @@ def test_encoding_leaves_other_threads_running() -> None:
     stop.set()
     thread.join()
     assert count >= 5
+
+
+@pytest.mark.parametrize("rate", [20_000, 60_000])
+def test_a_keyframe_at_a_starved_rate_is_a_picture_not_grey(rate: int) -> None:
+    """Found by a reader of the demo's film: 1.8 s of grey after a keyframe at 60 kbit/s."""
+    x = np.linspace(0.0, 6.0, 640)[None, :]
+    y = np.linspace(0.0, 4.0, 360)[:, None]
+    luma = (128 + 60 * np.sin(x) * np.cos(y) + 50 * np.sign(np.sin(3 * x + 2 * y))).astype(np.uint8)
+    image = np.repeat(luma[:, :, None], 3, axis=2)
+    with VideoEncoder(VideoSettings(bitrate_bps=600_000, fps=24)) as encoder, VideoDecoder() as out:
+        for index in range(15):
+            if index == 10:
+                encoder.set_bitrate(rate)
+            coded = encoder.encode(image, keyframe=index == 12)
+            shown = out.decode(coded.payload)[0].to_ndarray(format="rgb24").astype(float)
+            if index >= 12:
+                error = float(((shown - image) ** 2).mean())
+                assert 10 * np.log10(255**2 / error) > 18.0, f"picture {index} is grey"
