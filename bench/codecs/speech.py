@@ -85,7 +85,7 @@ def _decode(
 
 def _pesq(sound: NDArray[np.float32], heard: NDArray[np.float32], lookahead: int) -> float | None:
     try:
-        import pesq  # noqa: PLC0415 - an extra, and C
+        import pesq  # noqa: PLC0415 - an extra, and C  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     reference, degraded = sound[:-lookahead], heard[lookahead:]

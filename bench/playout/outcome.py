@@ -149,7 +149,10 @@ def pesq_score(speech: Speech, outcome: Outcome) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from pesq import NoUtterancesError, pesq  # noqa: PLC0415 - an extra
+            from pesq import (  # noqa: PLC0415 - an extra  # pyright: ignore[reportMissingImports]
+                NoUtterancesError,
+                pesq,
+            )
     except ImportError as error:
         words = "PESQ needs the package pesq, and that a C compiler: pip install 'limen[pesq]'"
         raise PesqMissing(words) from error
