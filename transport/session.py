@@ -114,8 +114,8 @@ class Session:
         """
         self.check_open()
         most = self.settings.limits.name_length
-        if not 0 < len(name) <= most:
-            raise UsageError(f"a track's name has 1 to {most} characters, got {name!r}")
+        if not _is_text(name) or not 0 < len(name) <= most:
+            raise UsageError(f"a track's name is a string of 1 to {most} characters, got {name!r}")
         if any(p.name == name for p in self._publications.values()):
             raise UsageError(f"this session publishes a track named {name!r} already")
         if len(self._publications) >= self.settings.limits.tracks:
@@ -601,6 +601,14 @@ class Session:
             subscription.fail(error)
         for publication in list(self._publications.values()):
             publication.close_now()
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is a string that UTF-8 can carry; lone surrogates it cannot."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or not value)
+    except UnicodeEncodeError:
+        return False
 
 
 def now() -> float:

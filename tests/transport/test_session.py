@@ -628,3 +628,21 @@ async def test_played_out_tracks_give_everything_back(sessions: Any) -> None:
         assert client.core.incoming.wanted == set()
         assert client.stats()["subscribed"]["track-9"]["objects"] >= 1
         assert threading.active_count() <= before
+
+
+async def test_slips_that_would_end_the_session_are_the_callers_errors(sessions: Any) -> None:
+    async with sessions() as (client, server):
+        for name in (b"x", None, 5, "\ud800"):
+            with pytest.raises(limen.UsageError):
+                client.publish(name, limen.Data())
+        face = client.publish("face", limen.Video())
+        eyes = server.subscribe("face", "video")
+        await eyes.ready()
+        await face.wait_subscribed()
+        with pytest.raises(limen.UsageError, match="ahead"):
+            await face.send(picture(), captured=limen.now() + 1e6)
+        for size in ((-1, 5), (64.0, 48.0), (0, 0)):
+            with pytest.raises(limen.UsageError):
+                await face.send_encoded(b"x", captured=limen.now(), keyframe=True, size=size)
+        assert await face.send(picture())
+        assert not client.is_closed

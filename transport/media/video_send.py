@@ -27,6 +27,9 @@ from .publication import Pending, Publication
 if TYPE_CHECKING:
     from ..session import Session
 
+MAX_AHEAD = 10.0
+"""Seconds a picture's stamp may lie ahead of now. One further ahead would have every later picture
+skipped as older."""
 MAX_BACKLOG_FRAMES = 1.5
 """Frame intervals of queued video beyond which the next frame is skipped."""
 KEYFRAME_INTERVAL = 0.5
@@ -88,6 +91,11 @@ class VideoPublication(Publication):
         """
         self._check_open()
         stamp = self._stamp(captured)
+        if stamp > time.monotonic() + MAX_AHEAD:
+            raise UsageError(
+                f"track {self.name!r}: captured lies {stamp - time.monotonic():.0f} s ahead; it is "
+                "a time as limen.now() gives it, not wall-clock time"
+            )
         reason = self._why_skip(stamp)
         if reason is not None:
             self.counts[f"skipped_{reason}"] += 1
@@ -132,6 +140,8 @@ class VideoPublication(Publication):
         self._check_open()
         if not payload:
             raise UsageError("an access unit has at least one byte")
+        if not all(type(side) is int and 0 < side <= 16384 for side in size):
+            raise UsageError(f"size is width and height in pixels, 1 to 16384, got {size!r}")
         self._emit_picture(EncodedVideo(bytes(payload), keyframe, *size), self._stamp(captured))
 
     def _emit_picture(self, encoded: EncodedVideo, captured: float) -> None:
