@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from types import TracebackType
-from typing import Self
 
 import av
 import av.error
 from av.video.codeccontext import VideoCodecContext
 
 from ..scheduler.types import Region
+from .closing import Closing
 from .errors import CodecError
 from .pictures import Picture, to_even_yuv
 from .video import (
@@ -39,7 +38,7 @@ REOPEN_INTERVAL = 1.0
 _KEY = 1
 
 
-class Av1Encoder:
+class Av1Encoder(Closing):
     """Pictures in, one AV1 temporal unit out for each, at once."""
 
     codec = "av1"
@@ -165,14 +164,3 @@ class Av1Encoder:
             raise CodecError(f"SVT-AV1 cannot open {width}x{height}: {problem}") from problem
         self._context, self._shape = context, shape
         self._opened_bps, self._count = rate, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import opus_library as ol
+from .closing import Closing
 from .errors import CodecError
 from .opus_fallback import FallbackDecoder, FallbackEncoder
 
@@ -66,7 +66,7 @@ def is_dtx(payload: bytes) -> bool:
     return len(payload) <= DTX_PACKET_BYTES
 
 
-class OpusEncoder:
+class OpusEncoder(Closing):
     """Turns frames of float samples into Opus packets, one for one.
 
     Feed `encode` with exactly one frame at a time (`audio_input.AudioFramer` cuts them); change
@@ -211,23 +211,12 @@ class OpusEncoder:
         found, state = self._open()
         found.control(state, request, value, doing)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         if getattr(self, "_state", None) is not None:
             self.close()
 
 
-class OpusDecoder:
+class OpusDecoder(Closing):
     """Turns Opus packets into float samples at 48 kHz, and gaps into plausible sound.
 
     Call exactly one of `decode`, `repair` or `conceal` for each frame time, in order. `repair`
@@ -315,17 +304,6 @@ class OpusDecoder:
         size = len(payload) if payload else 0
         got = found.lib.opus_decode_float(state, payload, size, out.ctypes.data, length, int(fec))
         return out[: found.check(got, doing)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_state", None) is not None:

@@ -60,7 +60,6 @@ class AimLimits:
 
 
 X264_AIM = AimLimits(inside=-0.17, background=0.05, doublings=51 / 6, price=0.27)
-MAX_INSIDE, BACKGROUND = X264_AIM.inside, X264_AIM.background
 MIN_VALUE = 0.05
 """Regions worth less than this are not aimed at any more."""
 SMALL_PICTURE = 320 * 240

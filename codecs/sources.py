@@ -22,8 +22,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import av
 import av.error
@@ -35,6 +34,7 @@ from av.packet import Packet
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
+from .closing import Closing
 from .errors import UnsupportedMedia
 from .stamps import PictureStamps, SoundStamps, StampCounts
 
@@ -92,7 +92,7 @@ class SourceStats:
     loops: int = 0
 
 
-class MediaSource:
+class MediaSource(Closing):
     """An open source: iterate over it, or call `read` until it gives None; then `close` it."""
 
     def __init__(self, spec: str, *, loop: bool = False) -> None:
@@ -153,17 +153,6 @@ class MediaSource:
     def __iter__(self) -> Iterator[SourceItem]:
         while (item := self.read()) is not None:
             yield item
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _start(self) -> None:
         """Open the container and take up its streams; also for each further loop."""

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import av
 import av.error
@@ -29,6 +28,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from ..scheduler.types import Region
 from .aiming import Aiming
+from .closing import Closing
 from .errors import CodecError
 from .pictures import Picture, as_frame, cut_to, to_even_yuv
 from .quality_map import Saccade, quality_blocks
@@ -141,7 +141,7 @@ class EncodedVideo:
     """Whether it steps around a loss by an older reference."""
 
 
-class VideoEncoder:
+class VideoEncoder(Closing):
     """Pictures in, one H.264 packet out for each, at once.
 
     A picture of a new size or colour space opens a new encoder, which starts with a keyframe.
@@ -276,19 +276,8 @@ class VideoEncoder:
         self._context, self._aiming = context, Aiming(width, height)
         self._shape, self._count = shape, 0
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class VideoDecoder:
+class VideoDecoder(Closing):
     """Packets of one codec in, pictures out at once, true to the size the packets say.
 
     `codec` is "h264", "vp8", "vp9" or "av1". Raises CodecError for another.
@@ -323,17 +312,6 @@ class VideoDecoder:
     def close(self) -> None:
         """Free the native state; a second call does nothing."""
         self._context = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def without_sei(payload: bytes) -> bytes:

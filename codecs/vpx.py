@@ -21,8 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import av
 import av.error
@@ -30,6 +29,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from ..scheduler.types import Region
 from .aiming import Aiming
+from .closing import Closing
 from .errors import CodecError
 from .pictures import Picture, to_even_yuv
 from .quality_map import AimLimits, QualityBlock, Saccade, quality_blocks
@@ -79,7 +79,7 @@ _LIBRARY = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 _SPEED = {"vp8": "-8", "vp9": "7"}
 
 
-class VpxEncoder:
+class VpxEncoder(Closing):
     """Pictures in, one VP8 or VP9 frame out for each, at once. `codec` is "vp8" or "vp9"."""
 
     def __init__(self, codec: str, settings: VideoSettings | None = None) -> None:
@@ -242,17 +242,6 @@ class VpxEncoder:
             raise CodecError(f"{self.codec} cannot open {width}x{height}: {problem}") from problem
         self._context, self._aiming = context, Aiming(width, height)
         self._shape, self._ticks = shape, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _coarser(blocks: list[QualityBlock], width: int, height: int) -> list[QualityBlock]:

@@ -25,7 +25,6 @@ class CloseCode(IntEnum):
     VERSION = 0x02
     CERTIFICATE = 0x03
     INTERNAL = 0x04
-    BUSY = 0x05
 
 
 _ALERT_BASE = int(QuicErrorCode.CRYPTO_ERROR)

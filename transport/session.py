@@ -605,10 +605,13 @@ class Session:
 
 def _is_text(value: object) -> bool:
     """Whether this is a string that UTF-8 can carry; lone surrogates it cannot."""
+    if not isinstance(value, str):
+        return False
     try:
-        return isinstance(value, str) and bool(value.encode() or not value)
+        value.encode()
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def now() -> float:

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limen.codecs.quality_map import (
-    BACKGROUND,
     BLOCK,
-    MAX_INSIDE,
     MAX_REGIONS,
     SLOTS,
+    X264_AIM,
     AimLimits,
     QualityBlock,
     Saccade,
@@ -43,7 +42,7 @@ def test_b49_whatever_the_regions_blocks_stay_inside_and_bounded(
         assert 0 <= block.top < block.bottom <= height
         assert block.left % BLOCK == 0
         assert block.top % BLOCK == 0
-        assert MAX_INSIDE <= block.offset <= BACKGROUND
+        assert X264_AIM.inside <= block.offset <= X264_AIM.background
     if blocks:
         assert blocks[-1] == QualityBlock(0, 0, width, height, blocks[-1].offset)
         assert blocks[-1].offset > 0
@@ -128,7 +127,7 @@ def test_large_regions_are_raised_less_so_that_the_background_does_not_starve() 
     def offset(radius: float) -> float:
         return quality_blocks([(Region.around(0.5, 0.5, radius), 1.0)], 640, 360)[0].offset
 
-    assert offset(0.1) == pytest.approx(MAX_INSIDE)
+    assert offset(0.1) == pytest.approx(X264_AIM.inside)
     strengths = [-offset(radius) for radius in (0.1, 0.2, 0.3, 0.5)]
     assert strengths == sorted(strengths, reverse=True)
     assert strengths[-1] < 0.06

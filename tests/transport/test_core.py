@@ -285,9 +285,9 @@ def test_an_error_close_says_so_in_one_line(rig: RigMaker) -> None:
     assert closed.error
     assert closed.reason == "the peer closed the session: two lines [31m"
     r = rig()
-    r.server.close("", code=CloseCode.BUSY)
+    r.server.close("", code=CloseCode.INTERNAL)
     r.run(1.5)
-    assert reason(r, "client") == "the peer closed the session: busy"
+    assert reason(r, "client") == "the peer closed the session: internal"
     r = rig()
     r.server.close("", code=CloseCode.DONE)
     r.run(1.5)

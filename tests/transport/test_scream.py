@@ -100,13 +100,8 @@ def test_the_window_backs_off_by_the_drafts_factors_and_never_below_its_least() 
     assert window.size == 100_000.0
     window.reduce(Congestion(loss=True), max_in_flight=1e9, now=1.0)
     assert window.size == pytest.approx(70_000.0)
-    window.reduce(Congestion(marked=True), max_in_flight=1e9, now=2.0)
-    assert window.size == pytest.approx(56_000.0)
     window.reduce(Congestion(virtual_alpha=1.0), max_in_flight=1e9, now=3.0)
-    assert window.size == pytest.approx(28_000.0)
-    window.reduce(Congestion(marked=True, l4s=True, l4s_alpha=0.5), max_in_flight=1e9, now=4.0)
-    ease = max(0.8, 1.0 - 2.0 * settings.segment / 28_000.0)
-    assert window.size == pytest.approx(28_000.0 * (1.0 - 0.25 * ease))
+    assert window.size == pytest.approx(35_000.0)
     for second in range(50):
         window.reduce(Congestion(loss=True), max_in_flight=1e9, now=5.0 + second)
     assert window.size == settings.min_window
@@ -117,8 +112,8 @@ def test_the_window_grows_only_as_far_as_it_is_used_and_slowly_near_the_last_max
     free, near = ReferenceWindow(settings, 20_000.0), ReferenceWindow(settings, 20_000.0)
     near.inflection = 20_000.0
     for window in (free, near):
-        window.grow(6_000, rtt=0.05, max_in_flight=1e9, l4s_active=False, now=100.0)
+        window.grow(6_000, rtt=0.05, max_in_flight=1e9, now=100.0)
     assert free.size > near.size > 20_000.0
     unused = ReferenceWindow(settings, 20_000.0)
-    unused.grow(6_000, rtt=0.05, max_in_flight=5_000.0, l4s_active=False, now=100.0)
+    unused.grow(6_000, rtt=0.05, max_in_flight=5_000.0, now=100.0)
     assert unused.size == 20_000.0

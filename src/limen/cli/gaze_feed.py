@@ -19,7 +19,6 @@ class GazeFeed:
         self._track = track
         self._source = GazeSource(track)
         self.session: Session | None = None
-        self.looks = 0
         """Points that made a tag."""
 
     async def run(self, start: float) -> None:
@@ -39,5 +38,3 @@ class GazeFeed:
                     self.session.add_tag(tag)
                 except LimenError:
                     break  # the track or the session has just ended
-            else:
-                self.looks += bool(tags)

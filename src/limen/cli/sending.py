@@ -77,7 +77,6 @@ class Sender:
         self._clock: MediaClock | None = None
         self._gaze: GazeFeed | None = None
         self._stalls_told = 0
-        self._dropped_stale = 0
 
     async def run(self) -> None:
         """Send everything. Raises CommandError, or what a source raised."""
@@ -286,7 +285,6 @@ class Sender:
             if arrivals is not None:
                 captured = arrivals.stamp(item.due, now=item.read)
                 if time.monotonic() - captured > STALE:
-                    self._dropped_stale += 1
                     continue
                 if end is not None and captured - clock.origin > end:
                     break

@@ -47,7 +47,6 @@ class ScreamController:
         self._in_flight = 0
         self._max_in_flight = 0.0
         self._max_in_flight_previous = 0.0
-        self._round_started = float("-inf")
         self._round_packets = 0
         self._round_lost = 0
         self._loss = 0.0
@@ -164,7 +163,6 @@ class ScreamController:
             acked,
             rtt=rtt,
             max_in_flight=max(self._max_in_flight, self._max_in_flight_previous),
-            l4s_active=False,
             now=now,
         )
         self._set_target(rtt)

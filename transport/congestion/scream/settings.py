@@ -28,8 +28,6 @@ class ScreamSettings:
     """MSS. The draft's 1000 is RTP's; limen's packets are 1200."""
     beta_loss: float = 0.7
     """BETA_LOSS."""
-    beta_ecn: float = 0.8
-    """BETA_ECN."""
     loss_threshold: float = 0.10
     """Share of packets lost per round trip up to which loss is not congestion. The draft reacts to
     any loss; radio links lose packets without being congested, and the promise is to hold at 10 %
@@ -40,8 +38,6 @@ class ScreamSettings:
     """BYTES_IN_FLIGHT_HEAD_ROOM: growth stops when this much more than was in flight."""
     queue_average: float = 0.25
     """QDELAY_AVG_G."""
-    l4s_average: float = 1.0 / 16
-    """L4S_AVG_G."""
     post_congestion: float = 4.0
     """POST_CONGESTION_DELAY: seconds of caution after a congestion event."""
     growth: float = 0.02

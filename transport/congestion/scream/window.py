@@ -1,7 +1,8 @@
 """The reference window: how it shrinks at congestion and grows without (SCReAMv2 section 4.2).
 
 It aims at the bytes in flight that keep the link busy with the target queue, so everything else
-(what may be in flight, pacing, the encoders' target) follows from it and the round trip.
+(what may be in flight, pacing, the encoders' target) follows from it and the round trip. ECN marks
+have no part in it yet: the sockets do not report them.
 """
 
 from __future__ import annotations
@@ -21,18 +22,13 @@ class Congestion:
     """What one round of feedback says."""
 
     loss: bool = False
-    marked: bool = False
-    """ECN-CE marks were reported."""
-    l4s_alpha: float = 0.0
-    """Average share of marked packets; used when the marking is L4S's."""
-    l4s: bool = False
     virtual_alpha: float = 0.0
     """0 to 1 as the averaged queue goes from half its target to the target."""
 
     @property
     def any(self) -> bool:
         """Whether there is any reason to back off."""
-        return self.loss or self.marked or self.virtual_alpha > 0.0
+        return self.loss or self.virtual_alpha > 0.0
 
 
 class ReferenceWindow:
@@ -59,20 +55,12 @@ class ReferenceWindow:
             self.size = min(self.size, max_in_flight * settings.flight_head_room)
         if congestion.loss:
             self.size *= settings.beta_loss
-        if congestion.marked:
-            if congestion.l4s:
-                ratio = settings.segment / self.size
-                self.size *= 1.0 - congestion.l4s_alpha / 2.0 * max(0.8, 1.0 - ratio * 2.0)
-            else:
-                self.size *= settings.beta_ecn
         self.size *= 1.0 - congestion.virtual_alpha / 2.0
         self.size = max(float(settings.min_window), self.size)
         self.last_congestion = now
 
-    def grow(
-        self, acked: float, *, rtt: float, max_in_flight: float, l4s_active: bool, now: float
-    ) -> None:
-        """Grow for `acked` bytes that arrived unmarked; at most as far as media makes use of it."""
+    def grow(self, acked: float, *, rtt: float, max_in_flight: float, now: float) -> None:
+        """Grow for `acked` bytes that arrived; at most as far as media makes use of it."""
         settings = self._settings
         ratio = settings.segment / self.size
         increment = acked * ratio
@@ -80,8 +68,7 @@ class ReferenceWindow:
         increment *= small * small
         # Near the last known maximum, go slowly: that is where the queue built.
         scale = 4.0 * (self.size - self.inflection) / self.inflection
-        least = max(0.1, min(1.0, 0.02 / ratio)) if l4s_active else 0.1
-        scale = max(least, min(1.0, scale * scale))
+        scale = max(0.1, min(1.0, scale * scale))
         increment *= scale
         caution = (now - self.last_congestion) / settings.post_congestion
         caution = max(0.0, min(1.0, caution))
