@@ -16,8 +16,8 @@ from ..peers.capture import load_source
 from ..peers.plan import RunPlan
 from ..peers.recorder import read_pictures
 from ..picture_quality import PictureQuality, luma
+from ..runs.records import SAME, read_run
 from .movie import Film, write_film
-from .records import SAME, read_run
 
 
 def analyse(request: Path) -> None:

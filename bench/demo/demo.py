@@ -20,10 +20,10 @@ from ..metrics import ratios, run_summary
 from ..peers.capture import PERIOD
 from ..peers.plan import RunPlan
 from ..report.data import ReportData, RunData
+from ..runs.once import RunResult, run_once
+from ..runs.records import RunLog, make_records, read_run
 from ..samples import fetch_all
 from ..scene import MediaChoice, Scene, load_scene
-from .records import RunLog, make_records, read_run
-from .run import RunResult, run_once
 
 LABELS = {
     "fifo": "bare QUIC (fifo)",

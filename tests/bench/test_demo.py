@@ -15,13 +15,13 @@ import pytest
 from limen.bench.demo.captions import BRIGHT, DARK, Glyphs, draw_box
 from limen.bench.demo.demo import away_spans
 from limen.bench.demo.movie import Film, mix, write_film
-from limen.bench.demo.records import RunLog, make_records, read_run, shares_of
-from limen.bench.demo.run import PeerProcess, RunError
 from limen.bench.demo.table import rows
 from limen.bench.objects import ObjectClass
 from limen.bench.peers.fifo import FifoObject
 from limen.bench.peers.plan import RunPlan
 from limen.bench.peers.recorder import EventLog, PlayedBlock, Viewer, read_pictures, read_sound
+from limen.bench.runs.once import PeerProcess, RunError
+from limen.bench.runs.records import RunLog, make_records, read_run, shares_of
 from limen.bench.scene import GazePoint, Microphone, Scene
 from limen.bench.turns import Turn
 
