@@ -7,7 +7,7 @@ JSON-safe: a figure that does not exist is None, never NaN or infinity.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -95,6 +95,53 @@ def floor_delay(*, size_bytes: float, rate_bps: float, delay: float) -> float:
     if rate_bps <= 0.0:
         return math.inf
     return delay + 8.0 * (size_bytes + FULL_PACKET_BYTES) / rate_bps
+
+
+def floor_ratios(
+    records: Sequence[ObjectRecord],
+    floors: Sequence[float],
+    *,
+    end: float,
+    measure: Measure = "arrived",
+) -> dict[str, float | None]:
+    """Per class the p95 of its delays ÷ the p95 of its objects' floors (`floors`, s, in order).
+
+    1 is a link on which nobody else is in the way. None for a class without objects, and where
+    the link could not carry the objects at all.
+    """
+    ratio: dict[str, float | None] = {}
+    for cls in ObjectClass:
+        chosen = [(r, f) for r, f in zip(records, floors, strict=True) if r.cls is cls]
+        if not chosen:
+            ratio[cls.value] = None
+            continue
+        least = percentile(np.array([floor for _, floor in chosen]), 95)
+        worst = percentile(delays([r for r, _ in chosen], end=end, measure=measure), 95)
+        ratio[cls.value] = rounded(worst / least) if 0.0 < least < math.inf else None
+    return ratio
+
+
+def loss_share(link: Mapping[str, Any]) -> float | None:
+    """Share of the packets offered to a link direction that did not get through; its queue's
+    drops are counted in. None when none was offered, or the link does not tell."""
+    offered = link.get("offered", {}).get("packets")
+    if not offered or "dropped" not in link:
+        return None
+    lost = sum(reason["packets"] for reason in link["dropped"].values())
+    return round(float(lost / offered), 5)
+
+
+def concealed_share(kinds: Iterable[str]) -> float | None:
+    """Share of the blocks played that were made up because sound was missing ("concealed").
+
+    Blocks of silence before the first sound and after the last do not count.
+    """
+    played = list(kinds)
+    loud = [index for index, kind in enumerate(played) if kind != "silence"]
+    if not loud:
+        return None
+    span = played[loud[0] : loud[-1] + 1]
+    return round(span.count("concealed") / len(span), 5)
 
 
 def utilization(link: Mapping[str, Any], *, start: float, end: float) -> float | None:
