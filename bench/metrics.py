@@ -43,7 +43,8 @@ def delays(
 def class_table(
     records: Sequence[ObjectRecord], *, end: float, measure: Measure = "arrived"
 ) -> dict[str, dict[str, float | int | None]]:
-    """Per class `{n_sent, n_shown, p50_ms, p95_ms, p99_ms, std_ms, on_time}`, all classes present.
+    """Per class `{n_sent, n_came, n_shown, p50_ms, p95_ms, p99_ms, std_ms, on_time}`, all classes
+    present. `n_came` counts what came by `measure`: the rest is in the percentiles as never come.
 
     `end` is when the run was over, on the records' clock.
     """
@@ -57,7 +58,12 @@ def _class_figures(
     records: Sequence[ObjectRecord], end: float, measure: Measure
 ) -> dict[str, float | int | None]:
     shown = sum(r.shown is not None for r in records)
-    figures: dict[str, float | int | None] = {"n_sent": len(records), "n_shown": shown}
+    came = sum(getattr(r, measure) is not None for r in records)
+    figures: dict[str, float | int | None] = {
+        "n_sent": len(records),
+        "n_came": came,
+        "n_shown": shown,
+    }
     if not records:
         return figures | dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "std_ms", "on_time"))
     values = delays(records, end=end, measure=measure)

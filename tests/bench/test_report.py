@@ -171,6 +171,7 @@ def test_report_json_has_the_promised_layout(folder: Path) -> None:
         for figures in run["classes"].values():
             assert set(figures) == {
                 "n_sent",
+                "n_came",
                 "n_shown",
                 "p50_ms",
                 "p95_ms",
