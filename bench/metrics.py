@@ -137,17 +137,20 @@ def loss_share(link: Mapping[str, Any]) -> float | None:
     return round(float(lost / offered), 5)
 
 
-def concealed_share(kinds: Iterable[str]) -> float | None:
+def concealed_share(tracks: Iterable[Sequence[str]]) -> float | None:
     """Share of the blocks played that were made up because sound was missing ("concealed").
 
-    Blocks of silence before the first sound and after the last do not count.
+    `tracks` has the kinds of each track's blocks in order. Silence before a track's first sound
+    and after its last does not count.
     """
-    played = list(kinds)
-    loud = [index for index, kind in enumerate(played) if kind != "silence"]
-    if not loud:
-        return None
-    span = played[loud[0] : loud[-1] + 1]
-    return round(span.count("concealed") / len(span), 5)
+    made_up, heard = 0, 0
+    for kinds in tracks:
+        loud = [index for index, kind in enumerate(kinds) if kind != "silence"]
+        if loud:
+            span = kinds[loud[0] : loud[-1] + 1]
+            made_up += sum(kind == "concealed" for kind in span)
+            heard += len(span)
+    return round(made_up / heard, 5) if heard else None
 
 
 def utilization(link: Mapping[str, Any], *, start: float, end: float) -> float | None:
