@@ -8,8 +8,10 @@ moves the server on). What waits, and whether it is dropped meanwhile, is the mo
 from __future__ import annotations
 
 import bisect
+import math
 from typing import Protocol
 
+from .rates import HeldCurve
 from .spec import OPPORTUNITY_BYTES, LinkSpec
 
 
@@ -24,21 +26,29 @@ class Server(Protocol):
         """Serve a packet from `begin` on; when it has left. Infinity: never."""
         ...
 
+    def restart(self, at: float) -> None:
+        """What is laid out in time begins anew at `at`; what was promised before, holds."""
+        ...
 
-def make_server(spec: LinkSpec) -> Server:
-    """The server that a link's rate, trace and burst ask for."""
+
+def make_server(spec: LinkSpec, *, held: bool = False) -> Server:
+    """The server that a link's rate, trace and burst ask for.
+
+    `held`: the rate stays what it is at first until `restart`; a trace plays meanwhile.
+    """
     if spec.opportunities:
         return TraceServer(spec.opportunities)
+    curve = HeldCurve(spec.curve, math.inf if held else 0.0)
     if spec.burst_bytes is not None:
-        return TokenBucket(spec, spec.burst_bytes)
-    return Wire(spec)
+        return TokenBucket(curve, spec.burst_bytes)
+    return Wire(curve)
 
 
 class Wire:
     """Store and forward: each packet takes its bits ÷ rate, one after the other."""
 
-    def __init__(self, spec: LinkSpec) -> None:
-        self._curve = spec.curve
+    def __init__(self, curve: HeldCurve) -> None:
+        self._curve = curve
         self._free = 0.0
 
     def begin(self, arrival: float) -> float:
@@ -50,6 +60,10 @@ class Wire:
         self._free = self._curve.finish(begin, size_bytes * 8.0)
         return self._free
 
+    def restart(self, at: float) -> None:
+        """See Server."""
+        self._curve.begin = at
+
 
 class TokenBucket:
     """Linux's tbf: a packet leaves at once when enough tokens were saved, else when they are there.
@@ -58,8 +72,8 @@ class TokenBucket:
     burst, which tbf would drop, borrows the rest.
     """
 
-    def __init__(self, spec: LinkSpec, burst_bytes: int) -> None:
-        self._curve = spec.curve
+    def __init__(self, curve: HeldCurve, burst_bytes: int) -> None:
+        self._curve = curve
         self._burst = float(burst_bytes)
         self._tokens = float(burst_bytes)
         self._counted = 0.0
@@ -80,6 +94,10 @@ class TokenBucket:
         self._counted = self._free = left
         return left
 
+    def restart(self, at: float) -> None:
+        """See Server."""
+        self._curve.begin = at
+
 
 class TraceServer:
     """A mahimahi trace: at each of its milliseconds 1,500 bytes may leave.
@@ -93,10 +111,12 @@ class TraceServer:
         self._cycle = 0
         self._index = 0
         self._room = OPPORTUNITY_BYTES
+        self._origin = 0.0
+        self._left = 0.0
 
     def _time(self) -> float:
         # In whole milliseconds, so that equal opportunities stay equal for ever.
-        return (self._cycle * self._at[-1] + self._at[self._index]) / 1e3
+        return self._origin + (self._cycle * self._at[-1] + self._at[self._index]) / 1e3
 
     def _next(self) -> None:
         self._index += 1
@@ -107,9 +127,10 @@ class TraceServer:
 
     def begin(self, arrival: float) -> float:
         """See Server."""
+        arrival = max(arrival, self._left)
         if self._time() < arrival:
             period = self._at[-1]
-            millis = arrival * 1e3
+            millis = (arrival - self._origin) * 1e3
             self._cycle = max(self._cycle, int(millis // period) - 1)
             self._index = bisect.bisect_left(self._at, millis - self._cycle * period)
             self._room = OPPORTUNITY_BYTES
@@ -128,4 +149,9 @@ class TraceServer:
             size_bytes -= self._room
             self._next()
         self._room -= size_bytes
-        return self._time()
+        self._left = self._time()
+        return self._left
+
+    def restart(self, at: float) -> None:
+        """See Server."""
+        self._origin, self._cycle, self._index, self._room = at, 0, 0, OPPORTUNITY_BYTES

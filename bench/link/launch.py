@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .orders import start_order
+
 START_TIMEOUT = 20.0
 """Seconds a proxy has to name its port; an interpreter on a loaded machine takes two."""
 STOP_TIMEOUT = 10.0
@@ -33,10 +35,13 @@ class ProxyProcess:
         seed: int = 1,
         client: str = "sender",
         listen: tuple[str, int] = ("127.0.0.1", 0),
+        held: bool = False,
+        trace: Path | None = None,
     ) -> None:
         """Start it and wait until it listens. Raises ProxyError with its own words.
 
-        `client` says whether the connecting side is the media's "sender" or "receiver".
+        `client` says whether the connecting side is the media's "sender" or "receiver"; `held`
+        lets link time wait for `start` instead of the first packet.
         """
         self._folder = tempfile.TemporaryDirectory(prefix="limen-link-")
         self._stats_path = Path(self._folder.name) / "stats.json"
@@ -47,6 +52,10 @@ class ProxyProcess:
         command += ["--client", client, "--stats", str(self._stats_path)]
         if duration is not None:
             command += ["--duration", repr(duration)]
+        if trace is not None:
+            command += ["--trace", str(trace)]
+        if held:
+            command.append("--held")
         self._process = subprocess.Popen(  # noqa: S603 - our own module, our own arguments
             command,
             stdin=subprocess.PIPE,
@@ -77,6 +86,13 @@ class ProxyProcess:
     def returncode(self) -> int | None:
         """Its exit status once stopped; 0 after a proper end."""
         return self._process.returncode
+
+    def start(self, at: float) -> None:
+        """Link time 0 of a proxy made `held` is `at` on the monotonic clock."""
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        with contextlib.suppress(OSError):  # `stop` says why it is gone
+            self._process.stdin.write(start_order(at))
+            self._process.stdin.flush()
 
     def stop(self) -> dict[str, Any]:
         """End it and return its statistics (layout in bench/README.md); again: the same."""

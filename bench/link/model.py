@@ -6,7 +6,8 @@ proxy, TUN) only decide what the clock is.
 
 Drive it so: `push` each packet when it comes, ask `next_event` when to look again, `pop` what is
 due. `now` never runs backwards. The link's own time starts at the first push (or at `start`), and
-rate steps count from there.
+rate steps count from there; a model made `held` keeps its first rate until `release` says that
+link time 0 is now: whatever set up before it, in whatever time, is then no part of the run.
 
 Because a queue without management is first in, first out and nothing jumps it, everything about a
 packet is known when it is pushed; what remains is to hand it out when due. With CoDel or marking
@@ -71,23 +72,19 @@ class LinkModel(Generic[PacketT]):
         *,
         mark: Callable[[PacketT], PacketT] | None = None,
         damage: Callable[[PacketT, int], PacketT] | None = None,
+        held: bool = False,
     ) -> None:
         self.spec = spec
-        self.counters = LinkCounters()
-        self.queue_delay = DelayHistogram()
-        """Seconds each accepted packet waited before its first bit left."""
-        self.queue_series = PeakSeries()
-        """(link time, the same wait) over the run."""
-        self.drop_series = PeakSeries(limit=1024)
-        """(link time, 1.0) where the queue dropped."""
-        self.through = BinnedBytes()
-        """Bytes that left the bottleneck over link time."""
-        self.started: float | None = None
-        """The caller's clock at link time 0; None before the first packet."""
+        self._seed = seed
         self._mark = mark
         self._damage = damage
-        self._chances = PathChances(spec, seed=seed)
-        self._server = make_server(spec)
+        self._origin: float | None = None
+        """The caller's clock at the first packet: times in here count from it."""
+        self._zero: float | None = None if held else 0.0
+        """Link time 0, counted from the origin; None while it is held."""
+        self._begin_account()
+        self._number = 0
+        self._server = make_server(spec, held=held)
         self._aqm = make_aqm(spec.aqm)
         self._waiting: deque[Waiting[PacketT]] = deque()
         self._fates: dict[int, tuple[Copy, ...]] = {}
@@ -99,10 +96,42 @@ class LinkModel(Generic[PacketT]):
         self._under_way: list[float] = []
         self._last_due: dict[int, float] = {}
 
+    @property
+    def started(self) -> float | None:
+        """The caller's clock at link time 0; of a held link, at its first packet. None: not yet."""
+        return None if self._origin is None else self._origin + (self._zero or 0.0)
+
     def start(self, *, now: float) -> None:
         """Let link time begin at `now`; later calls change nothing."""
-        if self.started is None:
-            self.started = now
+        if self._origin is None:
+            self._origin = now
+
+    def release(self, *, now: float) -> None:
+        """Link time 0 of a held link is `now`: rate steps, chances and counts begin here.
+
+        What is under way stays so. A `now` that has just passed will do. Raises ValueError when
+        the link was not held.
+        """
+        if self._zero is not None:
+            raise ValueError("only a link made with held=True can be released, and once")
+        self.start(now=now)
+        zero = now - (self._origin or 0.0)
+        self._serve(zero)
+        self._zero = zero
+        self._server.restart(zero)
+        self._begin_account()
+
+    def _begin_account(self) -> None:
+        self.counters = LinkCounters()
+        self.queue_delay = DelayHistogram()
+        """Seconds each accepted packet waited before its first bit left."""
+        self.queue_series = PeakSeries()
+        """(link time, the same wait) over the run."""
+        self.drop_series = PeakSeries(limit=1024)
+        """(link time, 1.0) where the queue dropped."""
+        self.through = BinnedBytes()
+        """Bytes that left the bottleneck over link time."""
+        self._chances = PathChances(self.spec, seed=self._seed)
 
     def push(
         self,
@@ -123,9 +152,10 @@ class LinkModel(Generic[PacketT]):
                 raise TypeError(f"a {type(packet).__name__} needs its size in bytes, pass size=")
             size = len(packet)
         self.start(now=now)
-        time = now - (self.started or 0.0)
+        time = now - (self._origin or 0.0)
         size += self.spec.overhead_bytes
-        number = self.counters.offered_packets
+        number = self._number
+        self._number += 1
         self.counters.offered_packets += 1
         self.counters.offered_bytes += size
         copies = self._chances.draw()
@@ -145,23 +175,23 @@ class LinkModel(Generic[PacketT]):
 
     def pop(self, *, now: float) -> list[PacketT]:
         """The packets that have reached the far end by `now`, in the order they reached it."""
-        if self.started is None:
+        if self._origin is None:
             return []
-        self._serve(now - self.started)
+        self._serve(now - self._origin)
         out: list[PacketT] = []
-        # The sum started + due may round below the due time it names: due there means due.
-        while self._flying and self._flying[0][0] + self.started <= now:
+        # The sum origin + due may round below the due time it names: due there means due.
+        while self._flying and self._flying[0][0] + self._origin <= now:
             out.append(heapq.heappop(self._flying)[2])
         return out
 
     def next_event(self) -> float | None:
         """When to look again, on the caller's clock; None when nothing is under way."""
-        if self.started is None:
+        if self._origin is None:
             return None
         due = self._flying[0][0] if self._flying else math.inf
         if self._waiting:  # a decision about the head of a managed queue
             due = min(due, self._server.begin(self._waiting[0].arrival))
-        return None if math.isinf(due) else due + self.started
+        return None if math.isinf(due) else due + self._origin
 
     def _full(self, size: int, time: float) -> bool:
         held = len(self._waiting) + len(self._leaving)
@@ -169,17 +199,20 @@ class LinkModel(Generic[PacketT]):
         if packets is not None and held >= packets:
             return True
         backlog = self._waiting_bytes + self._leaving_bytes
-        return held > 0 and backlog + size > self.spec.limit_bytes(time)
+        return held > 0 and backlog + size > self.spec.limit_bytes(self._link_time(time))
+
+    def _link_time(self, time: float) -> float:
+        return 0.0 if self._zero is None else time - self._zero
 
     def _drop(self, size: int, time: float) -> None:
         self.counters.queue_dropped_packets += 1
         self.counters.queue_dropped_bytes += size
-        self.drop_series.add(time, 1.0)
+        self.drop_series.add(self._link_time(time), 1.0)
 
     def _serve(self, time: float) -> None:
         """Serve all that begins, and count all that leaves, by a link time."""
         # A due time that went through the caller's clock may come back a rounding error early.
-        time += abs(time + (self.started or 0.0)) * 4e-16
+        time += abs(time + (self._origin or 0.0)) * 4e-16
         while self._leaving or self._waiting:
             # What leaves by then is counted before the next begins: it may begin that instant.
             while self._leaving and self._leaving[0][0] <= time:
@@ -200,7 +233,7 @@ class LinkModel(Generic[PacketT]):
         else:
             self.counters.through_packets += 1
             self.counters.through_bytes += size
-            self.through.add(left, size)
+            self.through.add(self._link_time(left), size)
 
     def _begin(self, begin: float) -> None:
         """Take the next packet from the queue and serve it from `begin` on."""
@@ -222,7 +255,7 @@ class LinkModel(Generic[PacketT]):
         if math.isfinite(begin):
             wait = max(0.0, begin - head.arrival)
             self.queue_delay.add(wait)
-            self.queue_series.add(head.arrival, wait)
+            self.queue_series.add(self._link_time(head.arrival), wait)
         packet = head.packet
         if head.marked and self._mark is not None:
             self.counters.marked_packets += 1
@@ -280,7 +313,7 @@ class LinkModel(Generic[PacketT]):
     def stats(self, *, now: float) -> dict[str, Any]:
         """Counters and series up to `now`, JSON-safe; layout in bench/README.md."""
         started = now if self.started is None else self.started
-        self._serve(now - started)
+        self._serve(now - (started if self._origin is None else self._origin))
         c, spec, queue = self.counters, self.spec, self.queue_delay
         capacity = spec.capacity_bytes(0.0, now - started)
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from .model import LinkModel
+from .orders import Orders
 from .path import flip_bit
 from .profile import LinkProfile, ProfileError, load_profile
 
@@ -61,14 +62,20 @@ class LinkProxy:
         listen: Address = ("127.0.0.1", 0),
         seed: int = 1,
         client_sends: bool = True,
+        held: bool = False,
     ) -> None:
-        """`client_sends`: the client is the media's sender, so that its packets go `down`."""
+        """`client_sends`: the client is the media's sender, so that its packets go `down`.
+
+        `held`: link time waits for `release` instead of the first packet.
+        """
         self.profile = profile
         self.seed = seed
         outward, back = (profile.down, profile.up) if client_sends else (profile.up, profile.down)
         self._names = ("down", "up") if client_sends else ("up", "down")
-        self._outward = LinkModel[tuple[Address, bytes]](outward, 2 * seed, damage=_damage)
-        self._back = LinkModel[tuple[Address, bytes]](back, 2 * seed + 1, damage=_damage)
+        self._outward = LinkModel[tuple[Address, bytes]](
+            outward, 2 * seed, damage=_damage, held=held
+        )
+        self._back = LinkModel[tuple[Address, bytes]](back, 2 * seed + 1, damage=_damage, held=held)
         self._family = socket.AF_INET6 if ":" in target[0] else socket.AF_INET
         self._target = target
         self._listening = self._socket()
@@ -82,6 +89,7 @@ class LinkProxy:
         self._flows: dict[Address, int] = {}
         self._admitted = 0
         self._running = True
+        self._release_at: float | None = None
         self._send_failures = 0
         self._worst_lateness = 0.0
 
@@ -93,6 +101,14 @@ class LinkProxy:
     def stop(self) -> None:
         """Make `serve` return; safe from signal handlers and other threads."""
         self._running = False
+        self._wake_up()
+
+    def release(self, at: float) -> None:
+        """Let a held link's time begin at `at`, monotonic; safe from other threads."""
+        self._release_at = at
+        self._wake_up()
+
+    def _wake_up(self) -> None:
         with contextlib.suppress(OSError):
             self._wake.sendto(b"x", self._wake.getsockname())
 
@@ -101,20 +117,29 @@ class LinkProxy:
         links = (self._outward, self._back)
         while self._running:
             due = [event for link in links if (event := link.next_event()) is not None]
+            if (begin := self._release_at) is not None:
+                if begin <= time.monotonic():
+                    self._release_at = None
+                    for link in links:
+                        link.release(now=begin)
+                    continue
+                due.append(begin)
             wait = max(0.0, min(due) - time.monotonic()) if due else None
             sockets = [self._wake, self._listening, *self._clients.values()]
             ready, _, _ = select.select(sockets, (), (), wait)
             for sock in ready:
                 if sock is self._listening:
                     self._read_clients()
-                elif sock is not self._wake:
+                elif sock is self._wake:
+                    sock.recv(1)
+                else:
                     self._read_target(sock)
             self._deliver(time.monotonic())
 
     def stats(self) -> dict[str, Any]:
         """What the link saw so far; `started` is on the monotonic clock all local processes share.
 
-        Both directions' link time starts with the first packet of either.
+        Both directions' link time starts with the first packet of either, or when released.
         """
         now = time.monotonic()
         return {
@@ -250,15 +275,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--client", choices=("sender", "receiver"), default="sender")
     parser.add_argument("--stats", type=Path, metavar="FILE", help="write what the link saw here")
     parser.add_argument("--stop-on-eof", action="store_true", help="end when stdin closes")
+    parser.add_argument(
+        "--held",
+        action="store_true",
+        help="link time begins with a line `start SECONDS` on stdin; needs --stop-on-eof",
+    )
+    parser.add_argument("--trace", type=Path, help="instead of the profile's rate towards media")
     options = parser.parse_args(arguments)
     try:
-        profile = load_profile(options.profile, duration=options.duration)
+        profile = load_profile(options.profile, duration=options.duration, trace=options.trace)
         proxy = LinkProxy(
             profile,
             target=options.target,
             listen=options.listen,
             seed=options.seed,
             client_sends=options.client == "sender",
+            held=options.held,
         )
     except (ProfileError, OSError) as error:
         print(f"link proxy: {error}", file=sys.stderr)  # noqa: T201 - a program's own output
@@ -266,16 +298,17 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("SIGTERM", "SIGINT"):
         signal.signal(getattr(signal, name), lambda *_: proxy.stop())
     if options.stop_on_eof:
-        # os.read: a daemon thread inside a buffered read would abort the interpreter's exit.
-        stdin = sys.stdin.fileno()
+        orders = Orders(sys.stdin.fileno())
 
-        def wait_for_eof() -> None:
-            with contextlib.suppress(OSError):
-                while os.read(stdin, 4096):
-                    pass
+        def obey() -> None:
+            while not orders.over:
+                orders.read()
+                if orders.start is not None:
+                    proxy.release(orders.start)
+                    orders.start = None
             proxy.stop()
 
-        threading.Thread(target=wait_for_eof, daemon=True, name="stdin").start()
+        threading.Thread(target=obey, daemon=True, name="stdin").start()
     print(json.dumps({"port": proxy.port}), flush=True)  # noqa: T201 - a program's own output
     sharpen_timers()
     try:

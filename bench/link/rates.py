@@ -4,6 +4,8 @@ A `RateCurve` holds the bits that could have been served since link time 0 as a 
 straight curve. Serving a packet is then two look-ups: how many bits had gone by when it started,
 and when that many plus its own will have. Both are a binary search, so that a trace of thousands
 of steps costs no more per packet than a constant rate.
+
+A `HeldCurve` is one that need not begin yet: the rate it begins with holds until it is let go.
 """
 
 from __future__ import annotations
@@ -129,3 +131,36 @@ class RateCurve:
         if self._rate[index] <= 0.0:
             return math.inf
         return max(start, base + self._at[index] + (target - self._bits[index]) / self._rate[index])
+
+
+class HeldCurve:
+    """A rate curve that begins at `begin`, seconds; until then, the rate it begins with holds.
+
+    An infinite `begin` holds it until somebody sets one. Of a link that begins with an outage it
+    is the first rate above 0 that holds.
+    """
+
+    def __init__(self, curve: RateCurve, begin: float = 0.0) -> None:
+        self._curve = curve
+        self._first = curve.nominal_rate_at(0.0)
+        self.begin = begin
+
+    def bits_by(self, time: float) -> float:
+        """See RateCurve; up to a constant when `begin` is below 0."""
+        if not self._curve:
+            return math.inf
+        if time < self.begin:
+            return time * self._first
+        return self.begin * self._first + self._curve.bits_by(time - self.begin)
+
+    def finish(self, start: float, bits: float) -> float:
+        """See RateCurve."""
+        if not self._curve:
+            return start
+        if start >= self.begin:
+            return self.begin + self._curve.finish(start - self.begin, bits)
+        done = bits / self._first if self._first > 0.0 else math.inf
+        if start + done <= self.begin:
+            return start + done
+        rest = bits - (self.begin - start) * self._first
+        return self.begin + self._curve.finish(0.0, rest)

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from ..orders import start_order
 from ..profile import LinkProfile
 from ..spec import LinkSpec
 from .initrd import missing_parts
@@ -112,8 +113,11 @@ class NamespaceLink:
         """Put a profile on the link."""
         raise NotImplementedError
 
-    def start(self) -> None:
-        """Let link time begin for rate steps (a model starts with its first packet)."""
+    def start(self, at: float | None = None) -> None:
+        """Let link time begin at `at` on the monotonic clock (None: now), once per `shape`.
+
+        Until then a profile's first rate holds.
+        """
 
     def finish(self) -> dict[str, Any]:
         """Stop what runs and say what the link saw, as far as the backend knows."""
@@ -228,21 +232,21 @@ class NetemLink(NamespaceLink):
             direction.apply(specs[name])
         self._specs = specs
 
-    def start(self) -> None:
+    def start(self, at: float | None = None) -> None:
         """See NamespaceLink."""
         specs = self._specs
+        begin = time.monotonic() if at is None else at
         steps = sorted(
             {at for spec in specs.values() for at, _ in spec.rate_steps(until=3600.0) if at > 0.0}
         )
         if steps and self._stepper is None:
             self._stop.clear()
             self._stepper = threading.Thread(
-                target=self._step, args=(steps, specs), name="rate-steps", daemon=True
+                target=self._step, args=(steps, specs, begin), name="rate-steps", daemon=True
             )
             self._stepper.start()
 
-    def _step(self, steps: list[float], specs: dict[str, LinkSpec]) -> None:
-        begin = time.monotonic()
+    def _step(self, steps: list[float], specs: dict[str, LinkSpec], begin: float) -> None:
         for at in steps:
             if self._stop.wait(max(0.0, begin + at - time.monotonic())):
                 return
@@ -304,6 +308,15 @@ class TunLink(NamespaceLink):
         path.write_bytes(pickle.dumps(profile))
         self._drive(["--pickled", str(path), "--seed", str(seed)])
 
+    def start(self, at: float | None = None) -> None:
+        """See NamespaceLink."""
+        if self._process is None or self._process.stdin is None or self._started:
+            return
+        self._started = True
+        with contextlib.suppress(OSError):  # a driver that is gone is told by its statistics
+            self._process.stdin.write(start_order(time.monotonic() if at is None else at))
+            self._process.stdin.flush()
+
     def finish(self) -> dict[str, Any]:
         """See NamespaceLink: the model's statistics, laid out as the proxy's."""
         return self._halt()
@@ -324,6 +337,7 @@ class TunLink(NamespaceLink):
             text=True,
             pass_fds=self._descriptors,
         )
+        self._started = False
         timer = threading.Timer(DRIVER_TIMEOUT, self._process.kill)
         timer.start()
         assert self._process.stdout is not None  # noqa: S101 - for the type checker

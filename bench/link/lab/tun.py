@@ -1,7 +1,8 @@
 """The TUN driver: two TUN devices in two namespaces, and the link model between them.
 
 Any unmodified program runs over it, with ECN and IPv6. The driver is a process of its own that is
-handed both descriptors; it ends when its standard input closes and then writes what the link saw.
+handed both descriptors; it is told on its standard input when link time begins, ends when that
+closes, and then writes what the link saw.
 A packet's size for the link is that of its IP packet; the profile's overhead counts from the UDP
 payload, so the 28 bytes that IPv4 and UDP headers take are taken off first.
 
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model import LinkModel
+from ..orders import Orders
 from ..packets import carries_ecn, mark_congestion
 from ..profile import LinkProfile
 from ..proxy import sharpen_timers
@@ -50,14 +52,15 @@ def open_tun(name: str) -> int:
 class TunDriver:
     """Two link models between two TUN descriptors; `near` is the media's sender."""
 
-    def __init__(self, profile: LinkProfile, *, near: int, far: int, seed: int, eof: int) -> None:
-        """`eof`: a descriptor that becomes readable when it is time to stop."""
+    def __init__(self, profile: LinkProfile, *, near: int, far: int, seed: int, stdin: int) -> None:
+        """`stdin`: the descriptor that orders come from."""
         self.profile = profile
         self.seed = seed
-        self._down = LinkModel[bytes](profile.down, 2 * seed, mark=mark_congestion)
-        self._up = LinkModel[bytes](profile.up, 2 * seed + 1, mark=mark_congestion)
+        self._down = LinkModel[bytes](profile.down, 2 * seed, mark=mark_congestion, held=True)
+        self._up = LinkModel[bytes](profile.up, 2 * seed + 1, mark=mark_congestion, held=True)
         self._routes = {near: (self._down, far), far: (self._up, near)}
-        self._eof = eof
+        self._stdin = stdin
+        self._orders = Orders(stdin)
         self._write_failures = 0
         self._worst_lateness = 0.0
         self._running = True
@@ -68,16 +71,26 @@ class TunDriver:
 
     def serve(self) -> None:
         """Forward packets until the end."""
-        descriptors = [*self._routes, self._eof]
+        descriptors = [*self._routes, self._stdin]
         links = (self._down, self._up)
         while self._running:
             due = [event for link in links if (event := link.next_event()) is not None]
+            if (begin := self._orders.start) is not None:
+                if begin <= time.monotonic():
+                    self._orders.start = None
+                    for link in links:
+                        link.release(now=begin)
+                    continue
+                due.append(begin)
             wait = max(0.0, min(due) - time.monotonic()) if due else 1.0
             ready, _, _ = select.select(descriptors, (), (), wait)
             for descriptor in ready:
-                if descriptor == self._eof:
+                if descriptor != self._stdin:
+                    self._read(descriptor)
+                    continue
+                self._orders.read()
+                if self._orders.over:
                     return
-                self._read(descriptor)
             for link, out in self._routes.values():
                 self._deliver(link, out, time.monotonic())
 
@@ -134,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.pickled is not None:  # written by our parent, in a folder of its own
         profile = pickle.loads(options.pickled.read_bytes())  # noqa: S301
     stdin = sys.stdin.fileno()
-    driver = TunDriver(profile, near=options.near, far=options.far, seed=options.seed, eof=stdin)
+    driver = TunDriver(profile, near=options.near, far=options.far, seed=options.seed, stdin=stdin)
     signal.signal(signal.SIGTERM, lambda *_: driver.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends the run
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - a program's own output
