@@ -24,7 +24,12 @@ from typing import Any, Protocol
 from aioquic.buffer import size_uint_var
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.congestion.base import QuicCongestionControl
-from aioquic.quic.connection import Limit, QuicConnection, QuicConnectionState
+from aioquic.quic.connection import (
+    Limit,
+    QuicConnection,
+    QuicConnectionState,
+    QuicNetworkPath,
+)
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet_builder import QuicPacketBuilder, QuicSentPacket
 from aioquic.quic.recovery import QuicPacketSpace
@@ -243,6 +248,7 @@ class MediaQuic(QuicConnection):
         )
         self._source = source
         self._pump_now = 0.0
+        self._cut_short = False
         self._last_stream_data = float("-inf")
         self._media_pacer = Pacer(controller, configuration.max_datagram_size)
         self._loss._cc = self._shim = _ControlShim(controller, self._media_pacer)
@@ -259,13 +265,28 @@ class MediaQuic(QuicConnection):
     def pump(self, *, now: float) -> list[tuple[bytes, Any]]:
         """Everything that may leave at `now`.
 
-        A RESET_STREAM that does not fit ends aioquic's batch early, hence the loop.
+        A frame that does not fit (a RESET_STREAM, say) ends aioquic's batch early, hence the loop.
         """
         self._pump_now = now
         out: list[tuple[bytes, Any]] = []
         while batch := self.datagrams_to_send(now):
             out += batch
+            if not self._cut_short:
+                break
         return out
+
+    def _write_application(
+        self, builder: QuicPacketBuilder, network_path: QuicNetworkPath, now: float
+    ) -> None:
+        """As aioquic's, which begins a packet to find out that there is nothing to put in it."""
+        self._cut_short = False
+        flight = builder.max_flight_bytes
+        due = self._spaces[Epoch.ONE_RTT].ack_at if Epoch.ONE_RTT in self._spaces else None
+        if flight is not None and flight <= 0 and (due is None or due > now):
+            return  # all but acknowledgements and the good-bye counts as in flight
+        self._cut_short = True  # stays so when a frame that does not fit is thrown out of here
+        super()._write_application(builder, network_path, now)
+        self._cut_short = False
 
     def _write_connection_limits(self, builder: QuicPacketBuilder, space: QuicPacketSpace) -> None:
         super()._write_connection_limits(builder, space)
