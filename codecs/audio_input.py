@@ -28,6 +28,10 @@ from .errors import CodecError
 
 SAMPLE_RATE = 48_000
 """Hz of what comes out, whatever went in."""
+LOUDEST = 8.0
+"""Float samples beyond this (18 dB over full scale) are of another scale, not loud: eight voices
+mixed at full scale stay below it, and 16-bit speech taken as float passes it in its first words.
+Below it they are clipped, as any converter does."""
 GAP_SECONDS = 0.06
 """Stamps that run ahead of the sound by more than this are a stall, not jitter of the capture."""
 _SLEW = 0.02
@@ -252,6 +256,12 @@ def to_float(data: NDArray[Any], channels: int, layout: Layout = "auto") -> Samp
         return np.ascontiguousarray((array / 2147483648.0).astype(np.float32))
     if array.dtype.kind != "f":
         raise ValueError(f"samples are int16, int32 or float within ±1, got {array.dtype}")
+    loudest = float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
+    if loudest > LOUDEST:
+        raise ValueError(
+            f"float samples lie within ±1, got one of {loudest:.4g}: divide by full scale (32768 "
+            "for 16 bits), or hand over an int16 array"
+        )
     clean = np.nan_to_num(array.astype(np.float32), nan=0.0, posinf=1.0, neginf=-1.0)
     return np.ascontiguousarray(np.clip(clean, -1.0, 1.0))
 

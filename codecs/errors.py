@@ -7,8 +7,10 @@ catch it, count it and go on.
 
 from __future__ import annotations
 
+from ..scheduler.errors import LimenError
 
-class CodecError(Exception):
+
+class CodecError(LimenError):
     """An encoder or decoder refused its input or failed; the text says what and what to do."""
 
 

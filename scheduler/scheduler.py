@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .checks import number, whole
 from .dependency import Dependents, ShedMemory
 from .fair_share import QUANTUM_BYTES, FairClock, with_floors
 from .flow import Flow
@@ -28,7 +29,8 @@ IMPORTANCE_STEP = 0.001
 """A decay of less than this waits for the next tick: it would move a weight by 0.4 %."""
 
 TICK_S = 0.001
-"""Weights older than this are refreshed before a pick, should ticks not be running."""
+"""Seconds between ticks while there is a backlog. Weights older than this are refreshed before a
+pick, should ticks not be running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,9 @@ class SchedulerSettings:
     """Events kept for a caller who does not drain them; the oldest are dropped beyond it."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.floor_share <= 0.5:
-            raise ValueError(f"floor_share is in [0, 0.5], got {self.floor_share!r}")
+        number("floor_share", self.floor_share, 0.0, 0.5)
         for name in ("max_tags", "max_queue_bytes", "max_queue_objects", "max_events"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, got {getattr(self, name)!r}")
+            whole(name, getattr(self, name), 1, 1 << 62)
 
 
 class Scheduler:

@@ -7,10 +7,19 @@ frame, layer or region of it. All times are seconds on one monotonic clock.
 
 from __future__ import annotations
 
-import math
+import difflib
+import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from .checks import instance, number, text, whole
+from .errors import UsageError
+
+FARTHEST = 1e9
+"""Picture widths: any finite place will do here; what crosses the wire is bounded there."""
+KIND_LENGTH = 32
+"""Characters of a tag's kind at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +35,10 @@ class Region:
     height: float
 
     def __post_init__(self) -> None:
-        values = (self.x, self.y, self.width, self.height)
-        if not all(math.isfinite(v) for v in values):
-            raise ValueError(f"a region needs four finite numbers, got {values}")
-        if self.width < 0 or self.height < 0:
-            raise ValueError(f"a region's width and height are at least 0, got {values}")
+        for side in ("x", "y", "width", "height"):
+            least = -FARTHEST if side in ("x", "y") else 0.0
+            plain = number(f"a region's {side}", getattr(self, side), least, FARTHEST)
+            object.__setattr__(self, side, plain)
 
     @classmethod
     def around(cls, x: float, y: float, radius: float) -> Region:
@@ -54,9 +62,17 @@ class Scope:
     layer: int | None = None
     region: Region | None = None
 
+    def __post_init__(self) -> None:
+        instance("a tag's track", self.track, str, "a track's name, a string")
+        if self.layer is not None:
+            object.__setattr__(self, "layer", whole("a tag's layer", self.layer, 0, 1 << 31))
+        if self.region is not None:
+            words = "a limen.Region(x, y, width, height)"
+            instance("a tag's region", self.region, Region, words)
+
 
 class TagKind(StrEnum):
-    """The kinds limen's own sources produce; any other short string is a valid kind too."""
+    """The kinds limen knows. One of your own has a dot in it ("chat.mention"); see `check_kind`."""
 
     SPEECH = "speech"
     ONSET = "onset"
@@ -68,11 +84,30 @@ class TagKind(StrEnum):
     HINT = "hint"
 
 
+def check_kind(kind: str) -> None:
+    """Refuse, with UsageError, a kind that is neither known nor marked as one's own by a dot.
+
+    Whatever its kind, a tag counts in full; the kind says which earlier tag it replaces. So a
+    misspelt one would stand beside the tag it was meant to replace, and nobody would notice.
+    """
+    if "." in kind or kind in KNOWN_KINDS:
+        return
+    near = difflib.get_close_matches(kind, KNOWN_KINDS, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(
+        f"a tag's kind is one of {', '.join(sorted(KNOWN_KINDS))}, or your own with a dot in it "
+        f"(such as 'app.{kind}'), got {kind!r}{meant}"
+    )
+
+
+KNOWN_KINDS = frozenset(kind.value for kind in TagKind)
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """One statement of importance: `scope` is worth `value` at `time`, and half of that later.
 
-    Raises ValueError when a field is out of its range.
+    Raises UsageError when a field has a wrong type or is out of its range.
     """
 
     kind: str
@@ -87,14 +122,16 @@ class Tag:
     """Who says so; a later tag of the same kind, track, layer and source replaces this one."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.value <= 1.0:
-            raise ValueError(f"a tag's value is in [0, 1], got {self.value!r}")
-        if not math.isfinite(self.time):
-            raise ValueError(f"a tag's time is a finite number of seconds, got {self.time!r}")
-        if not self.half_life > 0.0:
-            raise ValueError(f"a tag's half-life is above 0 s, got {self.half_life!r}")
-        if not 0 < len(self.kind) <= 32:
-            raise ValueError(f"a tag's kind has 1 to 32 characters, got {self.kind!r}")
+        plain: dict[str, object] = {
+            "value": number("a tag's value", self.value, 0.0, 1.0),
+            "time": number("a tag's time", self.time, -sys.float_info.max, sys.float_info.max, "s"),
+            "half_life": number("a tag's half-life", self.half_life, sys.float_info.min, unit="s"),
+            "kind": text("a tag's kind", self.kind, KIND_LENGTH),
+            "source": text("a tag's source", self.source, 256, least=0),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        instance("a tag's scope", self.scope, Scope, "a Scope(track, layer, region)")
 
     def value_at(self, now: float) -> float:
         """The decayed value at `now`; a tag from the future counts in full."""

@@ -10,13 +10,16 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from ..scheduler.checks import instance, number, text
+from ..scheduler.errors import UsageError
 from .close_reasons import CloseCode
 from .core import SessionCore
 from .endpoint import ClientEndpoint, ServerEndpoint, Wire, open_socket, resolve
-from .errors import ConnectError, SessionClosedError, UsageError
+from .errors import ConnectError, SessionClosedError
 from .events import Event
 from .quic.tls import Certificate, Trust, development_certificate
 from .session import Session
@@ -48,9 +51,14 @@ async def connect(
     be signed by an authority in `ca_file` (None: the system's) for `server_name` (None: `host`).
     Raises ConnectError within `timeout` seconds, with the cause in one line.
     """
-    if not timeout > 0:
-        raise UsageError(f"timeout is above 0 s, got {timeout!r}")
-    settings = settings or SessionSettings()
+    number("timeout", timeout, sys.float_info.min, unit="of seconds")
+    settings = _settings(settings)
+    if server_name is not None:
+        text("server_name", server_name, 255)
+    for name, value in (("fingerprint", fingerprint), ("ca_file", ca_file)):
+        if value is not None:
+            kinds = (str,) if name == "fingerprint" else (str, os.PathLike)
+            instance(name, value, kinds, "text as people write it")
     trust = Trust(fingerprint, None if ca_file is None else os.fspath(ca_file))
     family, address = await resolve(host, port)
     where = f"{host} port {port}"
@@ -96,6 +104,12 @@ async def _handshake(session: Session, refused: asyncio.Event, where: str, timeo
         for task in (connected, nobody):
             task.cancel()
         await asyncio.gather(connected, nobody, return_exceptions=True)
+
+
+def _settings(settings: SessionSettings | None) -> SessionSettings:
+    if settings is None:
+        return SessionSettings()
+    return instance("settings", settings, SessionSettings, "limen.SessionSettings")
 
 
 class Server:
@@ -227,7 +241,11 @@ async def serve(
     Without a `certificate` (`Certificate.load(...)`) the user's development certificate is used.
     Port 0 lets the system choose. Raises ConnectError when the port cannot be bound.
     """
-    settings = settings or SessionSettings()
+    if not callable(handler):
+        raise UsageError(f"serve's handler is an async function of a session, got {handler!r}")
+    if certificate is not None:
+        instance("certificate", certificate, Certificate, "a limen.Certificate (Certificate.load)")
+    settings = _settings(settings)
     certificate = certificate or development_certificate()
     family, address = await resolve(host, port)
     try:

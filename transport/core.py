@@ -20,7 +20,7 @@ from typing import Any
 from aioquic.quic import events as quic_events
 from aioquic.quic.configuration import QuicConfiguration
 
-from ..scheduler.scheduler import Scheduler
+from ..scheduler.scheduler import TICK_S, Scheduler
 from ..scheduler.types import MediaObject, ObjectId, Sent, Tag
 from . import wire
 from .close_reasons import CloseCode, explain_close
@@ -47,8 +47,6 @@ from .quic.adapter import MediaQuic, check_aioquic
 from .quic.tls import Certificate, Trust, same_fingerprint
 from .settings import SessionSettings
 
-TICK = 0.001
-"""Seconds between reweighings while there is a backlog."""
 CLOCK_INTERVAL = 1.0
 """Seconds between clock probes while media flows; the first four follow each other closely."""
 QUIET = 2.0
@@ -196,7 +194,7 @@ class SessionCore:
         ]
         if self.scheduler.backlog_bytes > 0 and self.quic.is_connected:
             if self._next_tick is None or self._next_tick <= now:
-                self._next_tick = now + TICK
+                self._next_tick = now + TICK_S
             candidates.append(self._next_tick)
         else:
             self._next_tick = None
@@ -227,9 +225,9 @@ class SessionCore:
     def _tick_if_due(self, now: float) -> None:
         if self._next_tick is not None and now >= self._next_tick:
             self.tick_lateness.add(now - self._next_tick)
-            self._next_tick += TICK
+            self._next_tick += TICK_S
             if self._next_tick <= now:  # ticks were missed: go on from here, without a burst
-                self._next_tick = now + TICK
+                self._next_tick = now + TICK_S
             self._link_changed()
             self.scheduler.tick(now=now)
             waiting = self.scheduler.backlog_bytes > 0 and not self.outgoing.starved

@@ -25,9 +25,10 @@ from aioquic.quic.packet import (
     pull_quic_header,
 )
 
+from ..scheduler.checks import text, whole
 from .close_reasons import CloseCode
 from .core import SessionCore
-from .errors import ConnectError, UsageError
+from .errors import ConnectError
 from .events import Event
 from .quic.timer import make_timer
 
@@ -168,8 +169,8 @@ def open_socket(family: int, address: Address, *, connect: bool) -> socket.socke
 
 async def resolve(host: str, port: int) -> tuple[int, Address]:
     """Address family and address for a host name or number. Raises ConnectError."""
-    if not 0 <= port <= 65535:
-        raise UsageError(f"a port is 0 to 65535, got {port}")
+    whole("a port", port, 0, 65535)
+    text("a host", host, 255, least=0)
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_DGRAM)

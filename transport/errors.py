@@ -1,17 +1,11 @@
-"""Two families of errors: the caller's misuse, and faults of the peer or the network.
+"""Faults of the network and the peer; the caller's misuse is `scheduler.errors.UsageError`.
 
 Every message says what was expected, what came, and what to do.
 """
 
 from __future__ import annotations
 
-
-class LimenError(Exception):
-    """Anything limen raises on purpose."""
-
-
-class UsageError(LimenError, ValueError):
-    """The caller asked for something that cannot be done."""
+from ..scheduler.errors import LimenError
 
 
 class ConnectError(LimenError, ConnectionError):

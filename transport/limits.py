@@ -8,9 +8,10 @@ refused, and the oldest frame goes when an application does not read.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields
 
-from .errors import UsageError
+from ..scheduler.checks import number, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +49,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                raise UsageError(f"{field.name} is above 0, got {getattr(self, field.name)!r}")
+            name, value = f"Limits.{field.name}", getattr(self, field.name)
+            if isinstance(field.default, float):
+                number(name, value, sys.float_info.min)
+            else:
+                whole(name, value, 1, 1 << 62)

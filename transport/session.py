@@ -13,12 +13,14 @@ from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
+from ..scheduler.checks import instance, number, one_of, text, whole
+from ..scheduler.errors import UsageError
 from ..scheduler.rates import split_rate
-from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Tag
+from ..scheduler.types import MediaObject, ObjectId, Region, Scope, Tag, check_kind
 from .close_reasons import CloseCode
 from .core import SessionCore
 from .endpoint import Wire
-from .errors import SessionClosedError, TrackNotOfferedError, UsageError, WireError
+from .errors import SessionClosedError, TrackNotOfferedError, WireError
 from .events import (
     Closed,
     Connected,
@@ -50,6 +52,8 @@ from .settings import SessionSettings
 from .wire import ObjectHeader
 
 T = TypeVar("T")
+MOST_NAME = 256
+"""Characters of a track's name that the wire can carry."""
 LAST_TRACK = 65535
 """Largest track number on the wire; numbers are used once."""
 RATE_INTERVAL = 0.02
@@ -113,9 +117,7 @@ class Session:
         Raises UsageError for a name that is empty, too long or in use, SessionClosedError.
         """
         self.check_open()
-        most = self.settings.limits.name_length
-        if not _is_text(name) or not 0 < len(name) <= most:
-            raise UsageError(f"a track's name is a string of 1 to {most} characters, got {name!r}")
+        text("a track's name", name, self.settings.limits.name_length)
         if any(p.name == name for p in self._publications.values()):
             raise UsageError(f"this session publishes a track named {name!r} already")
         if len(self._publications) >= self.settings.limits.tracks:
@@ -177,11 +179,13 @@ class Session:
         are kept for a reader that is behind.
         """
         self.check_open()
+        text("a track's name", name, MOST_NAME)
+        one_of("media", media, "audio", "video", "data", None)
+        number("wait", wait, 0.0, unit="of seconds")
         if max_frames is None:
             max_frames = self.settings.limits.queued_frames
-        subscription: Subscription[Any] = Subscription(
-            self, name, wait=wait, max_frames=max(1, max_frames)
-        )
+        whole("max_frames", max_frames, 1, 1 << 62)
+        subscription: Subscription[Any] = Subscription(self, name, wait=wait, max_frames=max_frames)
         subscription.expected_media = media
         self._waiting.add(subscription)
         return subscription
@@ -204,27 +208,20 @@ class Session:
         It halves every `half_life` seconds from `at` (`limen.now()`; None, or later than now: now;
         `math.inf` holds it until it is replaced, for instance by a value of 0). A later tag of
         the same kind, track, layer and source replaces it. Raises UsageError, also for a
-        track that neither end offers.
+        track that neither end offers. `kind` is one of `limen.TagKind`, or a name of your own
+        with a dot in it ("chat.mention").
         """
         self.check_open()
-        if region is not None and not isinstance(region, Region):
-            raise UsageError(
-                "a tag's region is a limen.Region(x, y, width, height), "
-                f"got {type(region).__name__}"
-            )
-        now = time.monotonic()
-        try:
-            tag = Tag(
+        self.add_tag(
+            Tag(
                 kind=kind,
                 value=value,
-                time=now if at is None else at,
+                time=time.monotonic() if at is None else at,
                 half_life=half_life,
                 scope=Scope(track, layer, region),
                 source=source,
             )
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error)) from error
-        self.add_tag(tag)
+        )
 
     def add_tag(self, tag: Tag) -> None:
         """As `tag`, for a tag that is made already: what the sources in `limen.scheduler` give.
@@ -232,6 +229,8 @@ class Session:
         Raises UsageError when neither end offers its track, or its values cannot be sent.
         """
         self.check_open()
+        instance("a tag", tag, Tag, "a limen.Tag, as the sources give them")
+        check_kind(tag.kind)
         now, track = time.monotonic(), tag.scope.track
         if any(p.name == track for p in self._publications.values()):
             self.tag_own(tag, now=now)
@@ -285,6 +284,7 @@ class Session:
 
     async def close(self, reason: str = "") -> None:
         """End the session in order; the peer is told. Safe to call twice."""
+        instance("a reason to close", reason, str, "a string")
         self.close_now(reason)
         await asyncio.sleep(0)  # let readers see the end
 
@@ -601,17 +601,6 @@ class Session:
             subscription.fail(error)
         for publication in list(self._publications.values()):
             publication.close_now()
-
-
-def _is_text(value: object) -> bool:
-    """Whether this is a string that UTF-8 can carry; lone surrogates it cannot."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def now() -> float:

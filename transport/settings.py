@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..scheduler.checks import flag, instance, number, whole
+from ..scheduler.errors import UsageError
 from ..scheduler.scheduler import SchedulerSettings
-from .congestion.choice import CongestionSettings
+from .congestion.choice import CONTROLLERS, CongestionSettings
 from .congestion.delay import DelaySettings
-from .errors import UsageError
 from .limits import Limits
 
 Trace = Callable[[str, dict[str, Any]], None]
@@ -37,10 +38,12 @@ class SessionSettings:
     """Receives every object's and every decision's events; see docs/trace.md."""
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.idle_timeout <= 3600:
-            raise UsageError(f"idle_timeout is 0.5 to 3600 s, got {self.idle_timeout!r}")
-        if not 1200 <= self.max_packet_size <= 1452:
-            raise UsageError(
-                f"max_packet_size is 1200 (QUIC's least) to 1452 (Ethernet's most), "
-                f"got {self.max_packet_size!r}"
-            )
+        number("idle_timeout", self.idle_timeout, 0.5, 3600, "seconds")
+        # QUIC's least to Ethernet's most (RFC 9000 section 14)
+        whole("max_packet_size", self.max_packet_size, 1200, 1452, "bytes")
+        flag("datagrams", self.datagrams)
+        instance("congestion", self.congestion, CONTROLLERS, "DelaySettings or ScreamSettings")
+        instance("scheduler", self.scheduler, SchedulerSettings, "SchedulerSettings")
+        instance("limits", self.limits, Limits, "limen.Limits")
+        if self.trace is not None and not callable(self.trace):
+            raise UsageError(f"trace is a function of an event and its values, got {self.trace!r}")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import msgpack
 
-from ..scheduler.types import ObjectId, Region
+from ..scheduler.types import KIND_LENGTH, ObjectId, Region
 from .errors import WireError
 from .limits import Limits
 
@@ -30,6 +30,10 @@ OBJECT = 0x01
 """First byte of a DATAGRAM that carries an object; reports are `feedback.REPORT`."""
 CLOCK_PING = 0x03
 CLOCK_PONG = 0x04
+LONGEST_DEADLINE = 3600.0
+"""Seconds after capture: an hour, beyond which a time limit means nothing for media."""
+OLDEST_TAG = 3600.0
+"""Seconds since a tag held in full, at most."""
 LATEST_TIME = 8e9
 """Largest time in seconds, either sign: 250 years, so a clock that counts from 1970 fits, and
 microseconds stay below 2^53, where floats are still exact."""
@@ -211,10 +215,10 @@ class TagMessage(Message):
     def check(self) -> None:
         """See Message."""
         _integer(self.track, "tag: track", 65535)
-        if not _text(self.kind, "tag: kind", 32):
+        if not _text(self.kind, "tag: kind", KIND_LENGTH):
             raise WireError("tag: kind is not empty")
         _number(self.value, "tag: value", 0.0, 1.0)
-        _number(self.age, "tag: age", 0.0, 3600.0)
+        _number(self.age, "tag: age", 0.0, OLDEST_TAG)
         _number(self.half_life, "tag: half-life", 1e-3, math.inf)
         _text(self.source, "tag: source", 64)
         if self.layer is not None:
@@ -433,7 +437,7 @@ def _decode_header(body: bytes, limits: Limits) -> ObjectHeader:
         duration=_number(values[5], "object: duration µs", 0, 60e6) / 1e6,
         deadline=None
         if deadline is None
-        else _number(deadline, "object: deadline ms", 0, 3.6e6) / 1e3,
+        else _number(deadline, "object: deadline ms", 0, LONGEST_DEADLINE * 1e3) / 1e3,
         importance=_number(values[7], "object: importance", 0, 255) / 255.0,
         size=_integer(values[8], "object: size", limits.object_bytes),
         keyframe=bool(flags & 1),

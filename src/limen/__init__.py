@@ -3,16 +3,10 @@
 The whole interface for embedding is here; see the README for twenty lines that use it.
 """
 
+from .scheduler.errors import LimenError, UsageError
 from .scheduler.types import Region, Tag, TagKind
 from .transport.api import Server, connect, serve
-from .transport.errors import (
-    ConnectError,
-    LimenError,
-    PeerError,
-    SessionClosedError,
-    TrackNotOfferedError,
-    UsageError,
-)
+from .transport.errors import ConnectError, PeerError, SessionClosedError, TrackNotOfferedError
 from .transport.events import TrackInfo
 from .transport.limits import Limits
 from .transport.media.kinds import Audio, AudioFrame, Data, DataFrame, Frame, Video, VideoFrame

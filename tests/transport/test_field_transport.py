@@ -277,10 +277,12 @@ async def test_b32_a_killed_a_raising_and_a_hostile_peer_leave_the_fourth_alone(
             await asyncio.to_thread(killed.wait)
             killed.stdout.close()
         begin = time.monotonic()
-        while len(server.sessions) > 1 and time.monotonic() - begin < 10:  # noqa: ASYNC110
+        wires = server._endpoint.wires
+        while len(wires) > 1 and time.monotonic() - begin < 10:
             await asyncio.sleep(0.1)
+            wires = server._endpoint.wires
         assert len(server.sessions) == 1, "the killed peer's session is ended at the idle limit"
-        assert len(server._endpoint.wires) == 1, "and its memory is free"
+        assert len(wires) == 1, "and its memory is free"
         assert "internal error" in reasons[0]
         assert "control message of 4294967295 bytes" in reasons[1]
         assert not watching.done()
@@ -354,6 +356,17 @@ async def test_b40_a_wrong_protocol_is_named(
     async with limen.serve(handler, certificate=certificate) as server:
         text = await refuses(5.0, port=server.port, fingerprint=server.fingerprint)
         assert "does not speak limen/1" in text
+
+
+async def test_b40_the_error_is_all_that_is_said(
+    certificate: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(_session: limen.Session) -> None:
+        pytest.fail("no session comes of this")
+
+    async with limen.serve(handler, certificate=certificate) as server:
+        assert "certificate" in await refuses(5.0, port=server.port)  # its authority is unknown
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.INFO] == []
 
 
 async def test_b40_a_wrong_certificate_is_named(certificate: Any) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import limen
+from limen.scheduler.errors import UsageError
 from limen.scheduler.types import ObjectId
-from limen.transport.errors import SessionClosedError, TrackNotOfferedError, UsageError
+from limen.transport.errors import SessionClosedError, TrackNotOfferedError
 
 pytestmark = pytest.mark.realtime
 

@@ -10,8 +10,9 @@ import pytest
 
 import limen
 from limen.codecs.video_codecs import ABILITIES, CODECS
+from limen.scheduler.errors import UsageError
 from limen.scheduler.types import MediaObject, ObjectId, Shed, ShedReason
-from limen.transport.errors import PeerError, UsageError
+from limen.transport.errors import PeerError
 from limen.transport.media.picture_ids import REMEMBERED, PictureIds
 
 pytestmark = pytest.mark.realtime

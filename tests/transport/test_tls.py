@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import limen
-from limen.transport.errors import ConnectError, UsageError
+from limen.scheduler.errors import UsageError
+from limen.transport.errors import ConnectError
 from limen.transport.quic import tls
 from limen.transport.quic.tls import (
     RENEW_DAYS,

@@ -8,6 +8,8 @@ from .scream.controller import ScreamController
 from .scream.settings import ScreamSettings
 
 CongestionSettings = DelaySettings | ScreamSettings
+CONTROLLERS = (DelaySettings, ScreamSettings)
+"""The same, for looking at what came."""
 
 
 def make_controller(settings: CongestionSettings) -> Controller:

@@ -13,10 +13,11 @@ from ...codecs.audio_input import AudioFramer, FramedAudio
 from ...codecs.errors import CodecError
 from ...codecs.opus import OpusEncoder
 from ...codecs.worker import CodecWorker
+from ...scheduler.checks import flag, instance, whole
+from ...scheduler.errors import UsageError
 from ...scheduler.rates import RateDemand
 from ...scheduler.sources.speech import SpeechSource
 from ...scheduler.types import Tag
-from ..errors import UsageError
 from .kinds import Audio
 from .publication import Pending, Publication
 
@@ -81,7 +82,14 @@ class AudioPublication(Publication):
         """
         self._check_open()
         stamp = self._stamp(captured)
-        rate = samples.sample_rate if isinstance(samples, av.AudioFrame) else sample_rate or 48000
+        if isinstance(samples, av.AudioFrame):
+            rate = samples.sample_rate
+        else:
+            rate = 48000
+            words = "an av.AudioFrame or a NumPy array"
+            instance(f"track {self.name!r}: sound", samples, np.ndarray, words)
+            if sample_rate is not None:
+                rate = whole("sample_rate", sample_rate, 1, 1 << 31, "Hz")
         try:
             frames = self._framer.push(samples, sample_rate=rate, captured=stamp)
         except (ValueError, TypeError) as error:
@@ -92,10 +100,12 @@ class AudioPublication(Publication):
     async def send_encoded(self, payload: bytes, *, captured: float, silence: bool = False) -> None:
         """Send one Opus packet of the track's frame length, coded elsewhere."""
         self._check_open()
-        if not payload:
+        data = self._checked(payload, "an Opus packet")
+        if not data:
             raise UsageError("an Opus packet has at least one byte")
+        flag("silence", silence)
         duration = self._kind.frame_ms / 1000
-        self._emit(Pending(bytes(payload), self._stamp(captured), duration, silence=silence))
+        self._emit(Pending(data, self._stamp(captured), duration, silence=silence))
 
     async def _encode(self, frame: FramedAudio) -> None:
         if not self.is_subscribed and self._hold <= 0:

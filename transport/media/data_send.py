@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ...scheduler.checks import flag
 from .kinds import Data
 from .publication import MAX_QUEUED_OBJECTS, Pending, Publication
 
@@ -45,11 +45,8 @@ class DataPublication(Publication):
         Raises UsageError for what is no bytes or too large, SessionClosedError at the end.
         """
         self._check_open()
-        if not isinstance(payload, bytes | bytearray | memoryview):
-            raise UsageError(f"a data object is bytes, got {type(payload).__name__}")
-        most = self._session.settings.limits.object_bytes
-        if len(payload) > most:
-            raise UsageError(f"an object has at most {most} bytes, got {len(payload)}")
+        data = self._checked(payload, "a data object")
+        flag("independent", independent)
         stamp = self._stamp(captured)
         while (
             self._queued_bytes > self._kind.queue_bytes
@@ -58,4 +55,4 @@ class DataPublication(Publication):
             self._room.clear()
             await self._session.race(self._room.wait())
             self._check_open()
-        self._emit(Pending(bytes(payload), stamp, keyframe=independent or self._group < 0))
+        self._emit(Pending(data, stamp, keyframe=independent or self._group < 0))

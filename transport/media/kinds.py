@@ -13,22 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codecs.video_codecs import ABILITIES, CODECS
+from ...scheduler.checks import flag, number, one_of, whole
 from ...scheduler.types import ObjectId
-from ..errors import UsageError
+from ..wire import LONGEST_DEADLINE
 
 Delivery = Literal["auto", "stream", "datagram"]
 """How objects travel: "auto" uses a stream while a lost packet could still be repaired in time."""
-
-
-def _one_of(name: str, value: object, *allowed: object) -> None:
-    if value not in allowed:
-        words = ", ".join(repr(a) for a in allowed)
-        raise UsageError(f"{name} is one of {words}, got {value!r}")
-
-
-def _check(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise UsageError(f"{name} is {low:g} to {high:g}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +44,15 @@ class Audio:
     unheard. A live talk wants 0; an utterance that must be heard whole wants its length."""
 
     def __post_init__(self) -> None:
-        _one_of("channels", self.channels, 1, 2)
-        _one_of("frame_ms", self.frame_ms, 2.5, 5, 10, 20, 40, 60)
-        _one_of("application", self.application, "voip", "audio", "lowdelay")
-        _one_of("delivery", self.delivery, "auto", "stream", "datagram")
-        _check("bitrate_bps", self.bitrate_bps, 6_000, 510_000)
-        _check("deadline", self.deadline, 0.02, 30)
-        _check("importance", self.importance, 0, 1)
-        _check("hold", self.hold, 0, 5)
+        one_of("channels", self.channels, 1, 2)
+        one_of("frame_ms", self.frame_ms, 2.5, 5, 10, 20, 40, 60)
+        one_of("application", self.application, "voip", "audio", "lowdelay")
+        one_of("delivery", self.delivery, "auto", "stream", "datagram")
+        number("bitrate_bps", self.bitrate_bps, 6_000, 510_000)
+        number("deadline", self.deadline, 0.02, 30)
+        number("importance", self.importance, 0, 1)
+        number("hold", self.hold, 0, 5)
+        flag("speech_tags", self.speech_tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +82,17 @@ class Video:
     """Temporal layers, 1 to 3, with VP8 and VP9: the upper ones can be dropped without harm."""
 
     def __post_init__(self) -> None:
-        _check("threads", self.threads, 1, 16)
-        _check("bitrate_bps", self.bitrate_bps, 20_000, 50_000_000)
-        _check("minimum_bps", self.minimum_bps, 20_000, self.bitrate_bps)
-        _check("fps", self.fps, 0.1, 240)
-        _check("deadline", self.deadline, 0.02, 30)
-        _check("importance", self.importance, 0, 1)
-        _check("gop_seconds", self.gop_seconds, 0.1, 3600)
-        abilities = ABILITIES.get(self.codec)
-        if abilities is None:
-            raise UsageError(f"codec is one of {', '.join(CODECS)}, got {self.codec!r}")
-        most = abilities.temporal_layers
-        if not 1 <= self.layers <= most:
-            raise UsageError(f"layers is 1 to {most} with {self.codec}, got {self.layers!r}")
+        whole("threads", self.threads, 1, 16)
+        number("bitrate_bps", self.bitrate_bps, 20_000, 50_000_000)
+        number("minimum_bps", self.minimum_bps, 20_000, self.bitrate_bps)
+        number("fps", self.fps, 0.1, 240)
+        number("deadline", self.deadline, 0.02, 30)
+        number("importance", self.importance, 0, 1)
+        number("gop_seconds", self.gop_seconds, 0.1, 3600)
+        flag("gesture_tags", self.gesture_tags)
+        one_of("codec", self.codec, *CODECS)
+        most = ABILITIES[self.codec].temporal_layers
+        whole(f"layers with {self.codec}", self.layers, 1, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +110,12 @@ class Data:
     """Seconds of objects kept for a subscriber who comes late, 0 to 5."""
 
     def __post_init__(self) -> None:
-        _one_of("delivery", self.delivery, "auto", "stream", "datagram")
+        one_of("delivery", self.delivery, "auto", "stream", "datagram")
         if self.deadline is not None:
-            _check("deadline", self.deadline, 0.001, 3600)
-        _check("importance", self.importance, 0, 1)
-        _check("queue_bytes", self.queue_bytes, 1, 1 << 30)
-        _check("hold", self.hold, 0, 5)
+            number("deadline", self.deadline, 0.001, LONGEST_DEADLINE)
+        number("importance", self.importance, 0, 1)
+        whole("queue_bytes", self.queue_bytes, 1, 1 << 30)
+        number("hold", self.hold, 0, 5)
 
 
 Kind = Audio | Video | Data

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...scheduler.checks import instance, number
+from ...scheduler.errors import UsageError
 from ...scheduler.rates import RateDemand
 from ...scheduler.types import MediaObject, ObjectId, Shed
-from ..errors import SessionClosedError, UsageError
+from ..errors import SessionClosedError
 from ..events import TrackInfo
-from ..wire import ObjectHeader
+from ..wire import LATEST_TIME, LONGEST_DEADLINE, ObjectHeader
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -31,10 +32,6 @@ MAX_HELD_BYTES = 4_000_000
 MAX_QUEUED_OBJECTS = 512
 """Objects queued beyond which a back-pressured `send` waits, however small they are: half of
 what a flow of the scheduler takes before it sheds some."""
-LONGEST_DEADLINE = 3600.0
-"""Seconds: the most the wire can say."""
-LATEST_CAPTURE = 8e9
-"""A capture time in seconds is at most this, either sign (250 years): what the wire can say."""
 DRAIN_LIMIT = 5.0
 """Seconds `finish` waits at most for what is queued."""
 
@@ -204,12 +201,20 @@ class Publication:
         """A capture time as given, or now; raises UsageError for one the wire cannot say."""
         if captured is None:
             return time.monotonic()
-        if not (math.isfinite(captured) and abs(captured) <= LATEST_CAPTURE):
+        what = f"track {self.name!r}: captured, a time as limen.now() gives it,"
+        return number(what, captured, -LATEST_TIME, LATEST_TIME, "s")
+
+    def _checked(self, payload: bytes, what: str) -> bytes:
+        """An object's bytes; raises UsageError for no bytes at all, or more than limits allow."""
+        kinds = (bytes, bytearray, memoryview)
+        data = bytes(instance(f"track {self.name!r}: {what}", payload, kinds, "bytes"))
+        most = self._session.settings.limits.object_bytes
+        if len(data) > most:
             raise UsageError(
-                f"track {self.name!r}: captured is a time in seconds as limen.now() gives it, "
-                f"got {captured!r}"
+                f"track {self.name!r}: {what} has at most {most} bytes (Limits.object_bytes), "
+                f"got {len(data)}"
             )
-        return float(captured)
+        return data
 
     def _emit(self, pending: Pending) -> None:
         """Queue an object, or hold or drop it while nobody listens."""

@@ -10,16 +10,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import av
+import numpy as np
 from numpy.typing import NDArray
 
 from ...codecs.errors import CodecError
 from ...codecs.video import EncodedVideo, VideoSettings
 from ...codecs.video_codecs import make_encoder
 from ...codecs.worker import CodecWorker
+from ...scheduler.checks import flag, instance, whole
+from ...scheduler.errors import UsageError
 from ...scheduler.rates import RateDemand
 from ...scheduler.sources.gesture import GestureSource
 from ...scheduler.types import ObjectId, Region, Shed, Tag
-from ..errors import UsageError
 from .kinds import Video
 from .picture_ids import PictureIds
 from .publication import Pending, Publication
@@ -90,6 +92,8 @@ class VideoPublication(Publication):
         stamp does not lie after the one before. Raises UsageError for what is no picture.
         """
         self._check_open()
+        words = "an av.VideoFrame or a NumPy array of uint8 and shape (height, width, 3)"
+        instance(f"track {self.name!r}: a picture", picture, (av.VideoFrame, np.ndarray), words)
         stamp = self._stamp(captured)
         if stamp > time.monotonic() + MAX_AHEAD:
             raise UsageError(
@@ -138,11 +142,15 @@ class VideoPublication(Publication):
         must give one picture for each, at once.
         """
         self._check_open()
-        if not payload:
+        data = self._checked(payload, "an access unit")
+        if not data:
             raise UsageError("an access unit has at least one byte")
-        if not all(type(side) is int and 0 < side <= 16384 for side in size):
-            raise UsageError(f"size is width and height in pixels, 1 to 16384, got {size!r}")
-        self._emit_picture(EncodedVideo(bytes(payload), keyframe, *size), self._stamp(captured))
+        flag("keyframe", keyframe)
+        sides = instance("size", size, (tuple, list), "a pair of width and height in pixels")
+        if len(sides) != 2:
+            raise UsageError(f"size is width and height in pixels, got {size!r}")
+        width, height = (whole("a side of size", side, 1, 16384, "pixels") for side in sides)
+        self._emit_picture(EncodedVideo(data, keyframe, width, height), self._stamp(captured))
 
     def _emit_picture(self, encoded: EncodedVideo, captured: float) -> None:
         if not encoded.keyframe and self._previous is None:

@@ -18,6 +18,7 @@ timer for `get_timer` and call `handle_timer` when it fires.
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -62,6 +63,14 @@ STREAM_RECENCY = 0.2
 """Seconds after which incoming stream data counts as over."""
 STREAM_FRAME_OVERHEAD = 3
 """Type and two-byte length of a STREAM frame; the stream ID and offset come on top."""
+
+
+class _Quieter(logging.LoggerAdapter[Any]):
+    """aioquic's log at debug level alone: what it warns of, limen gives as a session's end."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """See LoggerAdapter."""
+        super().log(min(level, logging.DEBUG), msg, *args, **kwargs)
 
 
 class PacketSource(Protocol):
@@ -246,6 +255,7 @@ class MediaQuic(QuicConnection):
             configuration=configuration,
             original_destination_connection_id=original_destination_connection_id,
         )
+        self._logger = _Quieter(self._logger.logger, self._logger.extra)  # type: ignore[assignment]
         self._source = source
         self._pump_now = 0.0
         self._cut_short = False

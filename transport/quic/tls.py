@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from ..errors import UsageError
+from ...scheduler.errors import UsageError
 
 VALID_DAYS = 13
 RENEW_DAYS = 2

@@ -13,8 +13,9 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from ..scheduler.errors import LimenError
 from ..transport.api import connect
-from ..transport.errors import ConnectError, LimenError, SessionClosedError
+from ..transport.errors import ConnectError, SessionClosedError
 from ..transport.quic.tls import kept_development_fingerprint
 from ..transport.session import Session
 from ..transport.settings import SessionSettings

@@ -6,9 +6,8 @@ import os
 from typing import Any
 
 from ..bench.samples import SamplesUnavailable
-from ..codecs.errors import CodecError
+from ..scheduler.errors import LimenError, UsageError
 from ..scheduler.sources.gaze import GazeFileError
-from ..transport.errors import LimenError, UsageError
 
 
 class CommandError(Exception):
@@ -36,12 +35,14 @@ def explain(error: Exception) -> tuple[str, int]:
     """The one line and the exit code for an error."""
     words: Any = getattr(error, "format_message", None)  # of typer's, whatever it is built on
     if callable(words):
-        return f"{_one_line(str(words()))} (see `limen --help`)", 2
+        context: Any = getattr(error, "ctx", None)  # of the subcommand, where there is one
+        command = getattr(context, "command_path", None) or "limen"
+        return f"{_one_line(str(words()))} (see `{command} --help`)", 2
     if isinstance(error, CommandError):
         return _one_line(str(error)), error.code
     if isinstance(error, UsageError):
         return _one_line(str(error)), 2
-    if isinstance(error, LimenError | CodecError | GazeFileError | SamplesUnavailable):
+    if isinstance(error, LimenError | GazeFileError | SamplesUnavailable):
         return _one_line(str(error)), 1
     if isinstance(error, OSError):
         if error.filename is not None and error.strerror:

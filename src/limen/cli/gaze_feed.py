@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from ..scheduler.errors import LimenError
 from ..scheduler.sources.gaze import GazeSample, GazeSource
-from ..transport.errors import LimenError
 from ..transport.session import Session
 
 

@@ -86,7 +86,6 @@ def run(arguments: list[str]) -> int:
 def _quiet_logs() -> None:
     """Libraries log what the command says itself, with tracebacks; those are for developers."""
     if not os.environ.get("LIMEN_DEBUG"):
-        logging.getLogger("quic").setLevel(logging.CRITICAL)
         handler = logging.StreamHandler()
         handler.setFormatter(_OneLine())
         logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from ..codecs.errors import CodecError
 from ..codecs.sources import SourceStream
-from ..transport.errors import LimenError, SessionClosedError, UsageError
+from ..scheduler.errors import LimenError, UsageError
+from ..transport.errors import SessionClosedError
 from ..transport.media.audio_send import AudioPublication
 from ..transport.media.kinds import Audio, Video
 from ..transport.media.publication import Publication
@@ -87,7 +88,7 @@ class Outlet:
     async def finish(self) -> None:
         """Send what is queued and end the track."""
         if self._publication is not None:
-            with contextlib.suppress(LimenError, CodecError, TimeoutError):
+            with contextlib.suppress(LimenError, TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), 1.0)
                 await self._publication.finish()
 

@@ -9,12 +9,13 @@ and not time; one that closes its end ends the output.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import BinaryIO
+from io import RawIOBase
 
 import av
 import numpy as np
@@ -34,6 +35,8 @@ class RawPipe:
     def __init__(self, target: str, most: int, note: Callable[[str], None]) -> None:
         self.target = target
         self.dropped = 0
+        self.problem: str | None = None
+        """Why the output is not whole; None while all is well."""
         self.closed = threading.Event()
         self._most = most
         self._note = note
@@ -61,22 +64,25 @@ class RawPipe:
     def _work(self) -> None:
         try:
             with contextlib.ExitStack() as stack:
-                out: BinaryIO
-                if self.target == "-":
-                    out = sys.stdout.buffer
-                else:
-                    out = stack.enter_context(open(self.target, "wb"))  # noqa: PTH123 - may be a FIFO
+                # Unbuffered: what could not be written must not be tried again at exit.
+                target = os.dup(sys.stdout.fileno()) if self.target == "-" else self.target
+                out = stack.enter_context(open(target, "wb", buffering=0))  # noqa: PTH123 - may be a FIFO
                 while (chunk := self._chunks.get()) is not None:
-                    out.write(chunk())
-                    if self._chunks.empty():
-                        out.flush()
-                out.flush()
+                    _write_all(out, chunk())
         except BrokenPipeError:
-            self._note(f"the reader of {self.target} closed it")
+            self._fail(f"the reader of {self._name} closed it before the end")
         except OSError as error:
-            self._note(f"cannot write to {self.target}: {error.strerror or error}")
+            self._fail(f"cannot write to {self._name}: {error.strerror or error}")
         finally:
             self.closed.set()
+
+    @property
+    def _name(self) -> str:
+        return "standard output" if self.target == "-" else self.target
+
+    def _fail(self, problem: str) -> None:
+        self.problem = problem
+        self._note(problem)
 
 
 class RawOutput:
@@ -134,11 +140,26 @@ class RawOutput:
             if len(samples):
                 self.audio.put(lambda: (samples * 32767).astype("<i2").tobytes())
 
+    @property
+    def pipes(self) -> list[RawPipe]:
+        """The outputs there are."""
+        return [pipe for pipe in (self.video, self.audio) if pipe is not None]
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong first with an output; None when nothing did."""
+        return next((pipe.problem for pipe in self.pipes if pipe.problem), None)
+
     def close(self) -> None:
         """End both outputs."""
-        for pipe in (self.video, self.audio):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self.pipes:
+            pipe.close()
+
+
+def _write_all(out: RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[out.write(left) or 0 :]
 
 
 def _planes(picture: av.VideoFrame, size: tuple[int, int]) -> bytes:

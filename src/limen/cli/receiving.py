@@ -61,6 +61,7 @@ class Receiver:
         self._finished = 0
         self._lost_at: float | None = None
         self._lost_why = ""
+        self._record_problem: str | None = None
         self._first_frame: float | None = None
         self._raw: RawOutput | None = None
         self._rates: dict[int, tuple[float, int, float]] = {}
@@ -71,7 +72,7 @@ class Receiver:
         if options.out is not None:
             make_folder(options.out)
         if options.raw_video is not None or options.raw_audio is not None:
-            self._raw = RawOutput(options.raw_video, options.raw_audio, self._note)
+            self._raw = RawOutput(options.raw_video, options.raw_audio, self._on_raw_problem)
         try:
             async with serve(
                 self._handle,
@@ -92,6 +93,10 @@ class Receiver:
                 await asyncio.wait(self._finishing)
             if self._raw is not None:
                 await in_thread(self._raw.close, "raw-close")
+        if self._raw is not None and self._raw.problem is not None:
+            raise CommandError(self._raw.problem)
+        if self._record_problem is not None:
+            raise CommandError(self._record_problem)
 
     async def _until_done(self) -> None:
         options = self._options
@@ -117,8 +122,7 @@ class Receiver:
                 raise CommandError(f"the sender did not come back: {self._lost_why}")
 
     def _raw_gone(self, raw: RawOutput) -> bool:
-        pipes = [pipe for pipe in (raw.video, raw.audio) if pipe is not None]
-        return self._options.out is None and all(pipe.closed.is_set() for pipe in pipes)
+        return self._options.out is None and all(pipe.closed.is_set() for pipe in raw.pipes)
 
     def _parting(self) -> str:
         done = self._options.duration is not None and self._first_frame is not None
@@ -172,7 +176,9 @@ class Receiver:
                 [view.row("") for view in reception.views],
             )
         recorder = reception.recorder
-        if recorder is not None and recorder.problem is None:
+        if recorder is not None and recorder.problem is not None:
+            self._record_problem = recorder.problem
+        elif recorder is not None:
             if recorder.seconds == 0.0:
                 self._terminal.note(f"{label}nothing came, nothing was recorded")
                 return
@@ -181,6 +187,14 @@ class Receiver:
                 self._terminal.say(f"{label}wrote {path} ({recorder.seconds:.1f} s{left_out})")
 
     # -- what is told
+
+    def _on_raw_problem(self, text: str) -> None:
+        """From any thread. Where something else goes on, it is said now, too."""
+        if self._options.out is not None or None not in (
+            self._options.raw_video,
+            self._options.raw_audio,
+        ):
+            self._note(text)
 
     def _note(self, text: str) -> None:
         """From any thread."""

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..codecs.errors import CodecError
+from ..scheduler.errors import LimenError
 from ..scheduler.sources.gaze import GazeSample
-from ..transport.errors import LimenError, SessionClosedError
+from ..transport.errors import SessionClosedError
 from ..transport.events import TrackInfo
 from ..transport.media.kinds import AudioFrame, VideoFrame
 from ..transport.session import Session
@@ -154,7 +154,7 @@ class Reception:
                     self._on_sound(view, frame)
         except SessionClosedError:
             pass  # whoever runs the session says so, once
-        except (LimenError, CodecError) as error:
+        except LimenError as error:
             self._terminal.note(f"{self.label}track {name} was given up: {error}")
         self._note_lost(view)
 

@@ -165,8 +165,9 @@ class Sender:
                     continue
                 reason = await call.session.wait_closed()
                 await call.close()
+                what = "was lost" if call.session.failure else "has ended the session"
                 self._terminal.note(
-                    f"the receiver is gone ({reason or 'it said good-bye'}); "
+                    f"the receiver {what} ({reason or 'it said good-bye'}); "
                     f"trying to reach it again for {self._options.reconnect:g} s"
                 )
                 await asyncio.sleep(GOING)
