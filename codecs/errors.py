@@ -1,6 +1,7 @@
 """What can go wrong with media: the one family of errors this room raises.
 
-Misuse by the caller (a wrong shape, a setting out of range) is a plain ValueError or TypeError.
+Misuse by the caller (a wrong shape, a setting out of range) is a plain ValueError or TypeError,
+which a session turns into a UsageError.
 What the media itself or the codec library brings about is a `CodecError`, so that a session can
 catch it, count it and go on.
 """

@@ -46,6 +46,7 @@ def _one_line(running: Any) -> str:
         (["send", TEST_PICTURE, "--to", "a:1", "--gaze", "/no/such.csv"], "No such file", 1),
         (["send", TEST_PICTURE, "--to", "a:1", "--bitrate", "much"], "--bitrate is", 2),
         (["send"], "Missing", 2),
+        (["send", TEST_PICTURE], "(see `limen send --help`)", 2),
         (["fly"], "No such command", 2),
         (["recv", "--cert", "{text}"], "--key", 2),
         (["recv", "--cert", "{text}", "--key", "{text}"], "cannot read a PEM certificate", 2),

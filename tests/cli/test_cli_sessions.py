@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -94,3 +95,33 @@ def test_a_viewers_gaze_is_followed(cli: Any, tmp_path: Path) -> None:
     assert "has what it wanted" not in receiver.err
     assert sender.end() == 1
     assert "the receiver has what it wanted" in sender.out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has")
+def test_an_output_that_cannot_be_written_fails_the_command(cli: Any) -> None:
+    receiver, address = cli.recv("--raw-audio", "/dev/full")
+    sender = cli.start("send", TONE, "--to", address, "--duration", "5", "--reconnect", "0.5")
+    assert receiver.end() == 1
+    lines = receiver.lines["stderr"]
+    assert lines == ["limen: cannot write to /dev/full: No space left on device"]
+    assert "cannot write" not in receiver.out, "it is said once"
+    assert sender.end() == 1
+
+
+def test_a_reader_that_closes_its_end_fails_the_command(cli: Any, tmp_path: Path) -> None:
+    fifo = tmp_path / "sound"
+    os.mkfifo(fifo)
+    receiver, address = cli.recv("--raw-audio", fifo)
+    cli.start("send", TONE, "--to", address, "--duration", "8", "--reconnect", "0.5")
+    with fifo.open("rb") as reader:
+        assert reader.read(1000)
+    assert receiver.end() == 1
+    assert receiver.lines["stderr"] == [f"limen: the reader of {fifo} closed it before the end"]
+
+
+def test_a_receiver_that_has_enough_is_not_called_lost(cli: Any) -> None:
+    receiver, address = cli.recv("--duration", "1")
+    sender = cli.start("send", TONE, "--to", address, "--reconnect", "0.5")
+    assert receiver.end() == 0
+    assert sender.end() == 1
+    assert "the receiver has ended the session (the receiver has what it wanted)" in sender.out

@@ -202,3 +202,14 @@ def test_an_array_needs_its_rate_and_a_known_type() -> None:
         framer.push(np.zeros(960, np.int64), sample_rate=RATE, captured=0.0)
     with pytest.raises(ValueError, match="Hz"):
         framer.push(np.zeros(960, np.int16), sample_rate=10, captured=0.0)
+
+
+def test_float_samples_on_another_scale_are_refused() -> None:
+    framer = AudioFramer(channels=1)
+    loud = np.full(960, 1.5, np.float32)  # over full scale, as a mix may be: clipped
+    (frame,) = framer.push(loud, sample_rate=48000, captured=1.0)
+    assert float(frame.samples.max()) == 1.0
+    speech = np.zeros(960, np.float32)
+    speech[7] = -327.0  # 1 % of 16 bits, taken as float
+    with pytest.raises(ValueError, match=r"within ±1, got one of 327: divide by full scale"):
+        framer.push(speech, sample_rate=48000, captured=1.02)
