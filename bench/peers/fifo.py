@@ -87,8 +87,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     )
     parent.tell(ready=True)
     where = (await parent.receive())["connect"]
-    first_packet = time.monotonic()
-    async with connect("127.0.0.1", where["port"], configuration=configuration) as protocol:
+    async with connect(where["host"], where["port"], configuration=configuration) as protocol:
         quic = protocol._quic  # noqa: SLF001 - aioquic's own asyncio users reach it this way
 
         def emit(track: str, payload: bytes, captured: float, duration: float) -> None:
@@ -109,7 +108,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
             payload = await workers[track].run(voices[track].encode, chunk[:, None])
             emit(track, payload, captured, PERIOD)
 
-        start = max(first_packet + plan.lead, time.monotonic() + 0.3)
+        start = time.monotonic() + plan.lead
         parent.tell(start=start)
         await capture(source, start=start, on_picture=on_picture, on_sound=on_sound)
         await wait_until(start + plan.duration + plan.drain)
@@ -193,10 +192,10 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
     # aioquic's own `serve` does the same but tells no port.
     transport, server = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: QuicServer(configuration=configuration, create_protocol=make_protocol),
-        local_addr=("127.0.0.1", 0),
+        local_addr=(plan.listen_host, 0),
     )
     try:
-        parent.tell(ready=True, port=transport.get_extra_info("sockname")[1], fingerprint="")
+        parent.tell(ready=True, port=transport.get_extra_info("sockname")[1])
         start = (await parent.receive())["start"]
         gc.collect()
         gc.freeze()

@@ -40,9 +40,8 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     trace = _SenderTrace(log)
     parent.tell(ready=True)
     where = (await parent.receive())["connect"]
-    first_packet = time.monotonic()
     async with connect(
-        "127.0.0.1",
+        where["host"],
         where["port"],
         fingerprint=where["fingerprint"],
         settings=SessionSettings(trace=trace),
@@ -61,7 +60,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
         for publication in (face, *voices.values()):
             trace.names[publication.info.number] = publication.name
             await publication.wait_subscribed()
-        start = max(first_packet + plan.lead, time.monotonic() + 0.3)
+        start = time.monotonic() + plan.lead
         parent.tell(start=start)
 
         async def on_picture(picture: av.VideoFrame, captured: float) -> None:
@@ -144,7 +143,9 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
     over = asyncio.Event()
     settings = SessionSettings(trace=trace)
     certificate = make_certificate()
-    async with serve(handle, certificate=certificate, settings=settings) as server:
+    async with serve(
+        handle, plan.listen_host, certificate=certificate, settings=settings
+    ) as server:
         parent.tell(ready=True, port=server.port, fingerprint=server.fingerprint)
         await over.wait()
     viewer.write(folder, log)

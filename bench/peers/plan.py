@@ -33,9 +33,16 @@ class RunPlan:
     video_deadline: float = 0.6
     """The same for pictures: giving one up costs a keyframe, so it has to be hopeless."""
     lead: float = 1.2
-    """Seconds between the first packet and the start of capture: handshake and subscriptions."""
+    """Seconds a sender that is ready waits before it captures; link time begins with them, so that
+    a profile's first seconds are the same for a peer that was long in setting up."""
     drain: float = 3.0
     """Seconds after the last capture; what has not come by then never came."""
+    listen_host: str = "127.0.0.1"
+    """Where an end opens its ports; "0.0.0.0" when the ends are in namespaces of their own."""
+
+    barcode: bool = False
+    """Each picture carries its number as a barcode in its bottom rows: how pictures are known
+    again behind a peer that carries no stamps. The same for every peer of a comparison."""
 
     @property
     def link_duration(self) -> float:

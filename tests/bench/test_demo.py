@@ -20,7 +20,7 @@ from limen.bench.objects import ObjectClass
 from limen.bench.peers.fifo import FifoObject
 from limen.bench.peers.plan import RunPlan
 from limen.bench.peers.recorder import EventLog, PlayedBlock, Viewer, read_pictures, read_sound
-from limen.bench.runs.once import PeerProcess, RunError
+from limen.bench.runs.ends import PeerProcess, RunError
 from limen.bench.runs.records import RunLog, make_records, read_run, shares_of
 from limen.bench.scene import GazePoint, Microphone, Scene
 from limen.bench.turns import Turn

@@ -286,6 +286,7 @@ class TunLink(NamespaceLink):
     def __init__(self) -> None:
         super().__init__()
         self._process: subprocess.Popen[str] | None = None
+        self._started = False
         self._folder = tempfile.TemporaryDirectory(prefix="limen-tun-")
         self._exit.callback(self._folder.cleanup)
         try:

@@ -133,7 +133,7 @@ def demo(  # noqa: PLR0917 - options, each given by its name
         )
         from ..bench.link.launch import ProxyError  # noqa: PLC0415
         from ..bench.link.profile import ProfileError  # noqa: PLC0415
-        from ..bench.runs.once import RunError  # noqa: PLC0415
+        from ..bench.runs.ends import RunError  # noqa: PLC0415
         from ..bench.scene import SceneError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise CommandError(f"the demo needs {error.name}: pip install 'limen[bench]'") from None
