@@ -50,15 +50,7 @@ def delay_over_time(data: ReportData) -> Figure:
             height = lost_at * (1.0 + 0.16 * (index - (len(data.runs) - 1) / 2))
             axes.plot(lost, [height] * len(lost), "x", color=colour, markersize=4.5, mew=1.1)
         if deadline is not None:
-            axes.axhline(deadline, color="#444444", linewidth=1.0, linestyle=(0, (5, 3)))
-            axes.annotate(
-                f"deadline {deadline:.0f} ms",
-                (0.004, deadline),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                fontsize=9,
-            )
+            style.draw_deadline(axes, deadline, vertical=False)
     bottom = grid[-1, 0]
     bottom.set_xlim(0.0, data.duration)
     bottom.set_xlabel("capture time in the run, s")
@@ -67,7 +59,7 @@ def delay_over_time(data: ReportData) -> Figure:
         data,
         [
             Line2D([], [], color="#555555", marker="x", linestyle="", label="never arrived"),
-            Patch(facecolor=style.RATE_FILL, edgecolor=style.RATE_LINE, label="link rate"),
+            Patch(facecolor=style.LIGHT.fill, edgecolor=style.LIGHT.faint, label="link rate"),
         ],
     )
     return figure
@@ -92,15 +84,7 @@ def delay_cdf(data: ReportData) -> Figure:
             )
         deadline = _deadline_ms(data, cls)
         if deadline is not None:
-            axes.axvline(deadline, color="#444444", linewidth=1.0, linestyle=(0, (5, 3)))
-            axes.annotate(
-                f"deadline {deadline:.0f} ms",
-                (deadline, 3),
-                xytext=(4, 0),
-                textcoords="offset points",
-                fontsize=9,
-                rotation=90,
-            )
+            style.draw_deadline(axes, deadline, vertical=True)
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         style.log_ms(axes.xaxis, low, high, sparse=True)
@@ -138,7 +122,7 @@ def queue_over_time(data: ReportData) -> Figure:
         data,
         [
             Line2D([], [], color="#555", marker="|", linestyle="", ms=10, label="queue was full"),
-            Patch(facecolor=style.RATE_FILL, edgecolor=style.RATE_LINE, label="link rate"),
+            Patch(facecolor=style.LIGHT.fill, edgecolor=style.LIGHT.faint, label="link rate"),
         ],
     )
     return figure
