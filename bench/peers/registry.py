@@ -53,6 +53,8 @@ class Peer:
     """It cannot be sent through the UDP proxy: its two ends find each other by address."""
     carries: frozenset[str]
     """Of picture, sound, several-pictures, data, tags: what a scene may ask of it."""
+    packages: tuple[str, ...] = ()
+    """Packages of the package index whose versions belong into its results."""
 
 
 _HERE = __name__.rpartition(".")[0]
@@ -92,6 +94,7 @@ PEERS: dict[str, Peer] = {
             missing=_asked(f"{_HERE}.chromium"),
             needs_namespaces=True,
             carries=_MEDIA,
+            packages=("playwright",),
         ),
         Peer(
             name="moq",
@@ -100,6 +103,7 @@ PEERS: dict[str, Peer] = {
             missing=_asked(f"{_HERE}.moq"),
             needs_namespaces=False,
             carries=_MEDIA,
+            packages=("moq-rs",),
         ),
         Peer(
             name="aiortc",
@@ -108,6 +112,7 @@ PEERS: dict[str, Peer] = {
             missing=_asked(f"{_HERE}.aiortc"),
             needs_namespaces=True,
             carries=_MEDIA,
+            packages=("aiortc",),
         ),
     )
 }

@@ -79,18 +79,16 @@ def _parse(path: Path) -> tuple[list[dict[str, Any]], int]:
     for number, row in enumerate(rows, 1):
         try:
             line = json.loads(row)
-            if not isinstance(line, dict) or not isinstance(line.get("key"), str):
-                raise LineFileError(
-                    f"{path}, line {number}: is not a run of `limen bench run` (it has no key)"
-                )
-        except LineFileError:
-            raise
         except ValueError as error:
             if number == len(rows) and not row.endswith(b"\n"):
                 break  # torn: its command was ended while it wrote
             raise LineFileError(f"{path}, line {number}: is not JSON: {error}") from error
         if not row.endswith(b"\n"):
             break  # it looks whole, and may still have lost its last digits
+        if not isinstance(line, dict) or not isinstance(line.get("key"), str):
+            raise LineFileError(
+                f"{path}, line {number}: is not a run of `limen bench run` (it has no key)"
+            )
         lines.append(line)
         whole += len(row)
     return lines, whole

@@ -1,4 +1,4 @@
-"""A run's trace: every object, the link over time, tags and shares, in one small file beside its line.
+"""A run's trace: its objects, its link over time, tags and shares, in one small file.
 
 A JSON line holds a run's figures; a report also wants to draw them. Raw pictures and sound are
 megabytes a second and are deleted after analysis; this is what stays: some ten kilobytes a run, as
