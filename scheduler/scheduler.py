@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from .checks import number, whole
 from .dependency import Dependents, ShedMemory
 from .fair_share import QUANTUM_BYTES, FairClock, with_floors
+from .figures import flow_figures, waiting_time
 from .flow import Flow
 from .importance import TagStore, weight
+from .settings import SchedulerSettings
 from .triage import Triage
 from .types import MediaObject, ObjectId, Sent, Shed, ShedReason, Tag
 
@@ -31,28 +31,6 @@ IMPORTANCE_STEP = 0.001
 TICK_S = 0.001
 """Seconds between ticks while there is a backlog. Weights older than this are refreshed before a
 pick, should ticks not be running."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerSettings:
-    """What can be set of a scheduler. Raises ValueError when a field is out of its range."""
-
-    floor_share: float = 0.02
-    """Share of the link, in [0, 0.5], below which no flow with a backlog falls. 0.02 of 1 Mbit/s is
-    a small packet every 60 ms; more protects the unimportant at the price of the important."""
-    max_tags: int = 1024
-    """Tags held; 1,024 are some 300 kB. Beyond it, dead and then least valued ones are dropped."""
-    max_queue_bytes: int = 4 << 20
-    """Bytes queued per flow before objects overflow, unless `add_flow` says otherwise."""
-    max_queue_objects: int = 1024
-    """Objects queued per flow before objects overflow, unless `add_flow` says otherwise."""
-    max_events: int = 65536
-    """Events kept for a caller who does not drain them; the oldest are dropped beyond it."""
-
-    def __post_init__(self) -> None:
-        number("floor_share", self.floor_share, 0.0, 0.5)
-        for name in ("max_tags", "max_queue_bytes", "max_queue_objects", "max_events"):
-            whole(name, getattr(self, name), 1, 1 << 62)
 
 
 class Scheduler:
@@ -299,8 +277,7 @@ class Scheduler:
 
     def queue_delay(self, flow: int, now: float) -> float:
         """Seconds for which the oldest object of a flow has been waiting; 0 when none is."""
-        since = self._flows[flow].queue.waiting_since()
-        return 0.0 if since is None else max(0.0, now - since)
+        return waiting_time(self._flows[flow], now)
 
     def stats(self, now: float) -> dict[str, Any]:
         """Plain figures, fit for JSON: per flow what it got and which tag moved its share."""
@@ -311,41 +288,12 @@ class Scheduler:
             "one_way_delay": self._triage.one_way_delay,
             "tags": len(self._tags),
             "flows": {
-                number: self._flow_stats(flow, total, now) for number, flow in self._flows.items()
+                number: flow_figures(flow, self._tags, total_weight=total, now=now)
+                for number, flow in self._flows.items()
             },
         }
 
     # Inside
-
-    def _flow_stats(self, flow: Flow, total_weight: float, now: float) -> dict[str, Any]:
-        told = self._tags.breakdown(flow.track, now=now, base=flow.base, layer=flow.layer)
-        return {
-            "track": flow.track,
-            "layer": flow.layer,
-            "base": flow.base,
-            "importance": flow.importance,
-            "weight": flow.share.weight,
-            "share": flow.share.weight / total_weight,
-            "breakdown": [
-                {
-                    "kind": part.tag.kind,
-                    "source": part.tag.source,
-                    "layer": part.tag.scope.layer,
-                    "value": part.value,
-                    "share": part.share,
-                }
-                for part in told
-            ],
-            "queued_bytes": flow.queue.total_bytes,
-            "queued_objects": len(flow.queue),
-            "queue_delay": self.queue_delay(flow.number, now),
-            "arrival_rate_bps": flow.arrival_rate(now) * 8.0,
-            "available_bps": flow.available * 8.0,
-            "sent_bytes": flow.sent_bytes,
-            "sent_objects": flow.sent_objects,
-            "shed": {str(reason): count for reason, count in flow.shed.items()},
-            "wasted_bytes": flow.wasted_bytes,
-        }
 
     def _freshen(self, now: float) -> None:
         if self._stale_weights or not 0.0 <= now - self._refreshed < TICK_S:

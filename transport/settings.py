@@ -8,7 +8,7 @@ from typing import Any
 
 from ..scheduler.checks import flag, instance, number, whole
 from ..scheduler.errors import UsageError
-from ..scheduler.scheduler import SchedulerSettings
+from ..scheduler.settings import SchedulerSettings
 from .congestion.choice import CONTROLLERS, CongestionSettings
 from .congestion.delay import DelaySettings
 from .limits import Limits

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limen.scheduler.fair_share import MAX_OWED_BYTES, QUANTUM_BYTES, FairClock, Share, with_floors
-from limen.scheduler.scheduler import Scheduler, SchedulerSettings
+from limen.scheduler.scheduler import Scheduler
+from limen.scheduler.settings import SchedulerSettings
 from limen.scheduler.types import MediaObject, ObjectId, Scope, Sent, Tag
 
 PACKET = 1200

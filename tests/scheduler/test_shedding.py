@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limen.scheduler.scheduler import Scheduler, SchedulerSettings
+from limen.scheduler.scheduler import Scheduler
+from limen.scheduler.settings import SchedulerSettings
 from limen.scheduler.types import MediaObject, ObjectId, Sent, Shed, ShedReason
 
 

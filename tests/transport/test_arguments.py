@@ -12,7 +12,7 @@ import pytest
 
 import limen
 from limen.codecs.errors import CodecError
-from limen.scheduler.scheduler import SchedulerSettings
+from limen.scheduler.settings import SchedulerSettings
 from limen.scheduler.types import Scope
 
 API: Any = limen
