@@ -12,7 +12,8 @@ from collections import Counter
 
 from ..scheduler.scheduler import Scheduler
 from ..scheduler.types import MediaObject, ObjectId, Sent, Shed
-from .quic.adapter import MediaQuic, PacketRoom
+from .quic.adapter import MediaQuic
+from .quic.packet_room import PacketRoom
 from .wire import OBJECT
 
 MAX_LIVE_STREAMS = 200

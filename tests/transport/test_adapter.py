@@ -17,8 +17,9 @@ from aioquic.quic.connection import Limit, QuicConnection
 from aioquic.quic.packet_builder import QuicPacketBuilder
 
 from limen.transport.congestion.delay import DelayController, DelaySettings
-from limen.transport.quic import adapter
-from limen.transport.quic.adapter import MediaQuic, Pacer, PacketRoom
+from limen.transport.quic import adapter, receive_window
+from limen.transport.quic.adapter import MediaQuic, Pacer
+from limen.transport.quic.packet_room import PacketRoom
 
 HELP = "aioquic has changed here; see this file's first lines"
 BORROWED = {
@@ -626,7 +627,7 @@ def test_flow_control_limits_what_fits(pair: Any) -> None:
 def test_the_receive_window_follows_what_is_consumed(pair: Any) -> None:
     p = pair()
     server = p.peer
-    window = adapter.RECEIVE_WINDOW
+    window = receive_window.RECEIVE_WINDOW
     assert server._local_max_data.value == window
     server._local_max_data.value = window * 2  # what aioquic does when half is used
     assert server._local_max_data.value == window, "nothing consumed: nothing more is granted"
@@ -641,14 +642,14 @@ def test_the_receive_window_follows_what_is_consumed(pair: Any) -> None:
 def test_a_peer_that_never_finishes_is_stopped_by_the_window(
     pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "RECEIVE_WINDOW", 1_000_000)
+    monkeypatch.setattr(receive_window, "RECEIVE_WINDOW", 1_000_000)
     p = pair(rate_bps=1e9)
     p.source.write = endless
     for _ in range(200):
         p.turn(0.005)  # the server's session never consumes
     sent = p.client._remote_max_data_used
-    assert sent <= adapter.RECEIVE_WINDOW, f"{HELP}: {sent} bytes were let in"
-    assert sent > adapter.RECEIVE_WINDOW - 100_000, "this test never reached the bound"
+    assert sent <= receive_window.RECEIVE_WINDOW, f"{HELP}: {sent} bytes were let in"
+    assert sent > receive_window.RECEIVE_WINDOW - 100_000, "this test never reached the bound"
 
 
 def test_consume_rest_counts_what_a_reset_stream_never_delivered(pair: Any) -> None:

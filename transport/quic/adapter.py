@@ -20,9 +20,8 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
-from aioquic.buffer import size_uint_var
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.congestion.base import QuicCongestionControl
 from aioquic.quic.connection import (
@@ -38,15 +37,14 @@ from aioquic.tls import Epoch
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ..congestion.base import Controller
+from .packet_room import PacketRoom, PacketSource
+from .receive_window import ReceiveWindow
 
 AIOQUIC_VERSION = "1.7.2"
 STREAM_CREDIT = 1024
 """Unidirectional streams granted to the peer at once. aioquic's 128, returned one per finished
 stream, caps a peer at 128 objects per round trip; 1024 is 80 objects/s over a 12 s outage, and
 some 3 MB of state when a hostile peer leaves all of them open."""
-RECEIVE_WINDOW = 8_000_000
-"""Bytes a peer may have sent that the session has not taken over yet. aioquic doubles its window
-whatever is consumed, which lets a peer that never finishes its streams fill the memory."""
 DATAGRAM_OVERHEAD = 30
 """Short header, AEAD tag and DATAGRAM frame header: a payload above `max_datagram_size − 30`
 would never be sent and would block all later ones (measured on aioquic 1.7.2)."""
@@ -61,8 +59,6 @@ ENDING = (
 )
 STREAM_RECENCY = 0.2
 """Seconds after which incoming stream data counts as over."""
-STREAM_FRAME_OVERHEAD = 3
-"""Type and two-byte length of a STREAM frame; the stream ID and offset come on top."""
 
 
 class _Quieter(logging.LoggerAdapter[Any]):
@@ -73,13 +69,6 @@ class _Quieter(logging.LoggerAdapter[Any]):
         super().log(min(level, logging.DEBUG), msg, *args, **kwargs)
 
 
-class PacketSource(Protocol):
-    """Who fills packets at the last moment."""
-
-    def fill(self, packet: PacketRoom, *, now: float) -> None:
-        """Write what should leave next into `packet`; writing nothing is fine."""
-
-
 def check_aioquic() -> None:
     """Raise RuntimeError unless the pinned aioquic is installed."""
     found = importlib.metadata.version("aioquic")
@@ -88,72 +77,6 @@ def check_aioquic() -> None:
             f"limen needs aioquic {AIOQUIC_VERSION} exactly (it uses names aioquic does not "
             f"promise), found {found}: pip install 'aioquic=={AIOQUIC_VERSION}'"
         )
-
-
-class PacketRoom:
-    """What is left of one packet under construction, and the means to fill it."""
-
-    def __init__(self, quic: MediaQuic, room: int, shortened: bool) -> None:
-        self._quic = quic
-        self.room = room
-        """Bytes of frames that still fit."""
-        self.shortened = shortened
-        """True when the congestion window, not the packet size, is what limits `room`."""
-
-    def stream_room(self, stream_id: int | None, offset: int) -> int:
-        """Payload bytes a STREAM frame at `offset` can carry here; None: a stream not yet open.
-
-        Zero when the peer's stream or flow-control credit is used up.
-        """
-        quic = self._quic
-        if stream_id is None:
-            if not quic.can_open_stream():
-                return 0
-            stream_id, credit = quic.get_next_available_stream_id(True), quic.new_stream_credit
-        else:
-            credit = quic.stream_credit(stream_id)
-        overhead = STREAM_FRAME_OVERHEAD + size_uint_var(stream_id)
-        overhead += size_uint_var(offset) if offset else 0
-        return max(0, min(self.room - overhead, credit - offset, quic.connection_credit()))
-
-    def write_stream(self, stream_id: int | None, offset: int, data: bytes, *, fin: bool) -> int:
-        """Put `data` into this packet on a stream (None opens one) and return the stream ID."""
-        if stream_id is None:
-            stream_id = self._quic.get_next_available_stream_id(is_unidirectional=True)
-        self._quic.send_stream_data(stream_id, data, end_stream=fin)
-        overhead = STREAM_FRAME_OVERHEAD + size_uint_var(stream_id)
-        self.room -= len(data) + overhead + (size_uint_var(offset) if offset else 0)
-        return stream_id
-
-    def datagram_fits(self, size: int) -> bool:
-        """True when a DATAGRAM of `size` payload bytes fits here and the peer takes it."""
-        return size <= self._quic.datagram_limit and self.room >= size + 1 + size_uint_var(size)
-
-    def write_datagram(self, data: bytes) -> None:
-        """Put a DATAGRAM frame into this packet; ask `datagram_fits` first."""
-        self._quic.send_datagram_frame(data)
-        self.room -= len(data) + 1 + size_uint_var(len(data))
-
-
-class _ReceiveWindow(Limit):
-    """MAX_DATA that follows what the session has consumed instead of doubling for ever."""
-
-    def __init__(self, template: Limit) -> None:
-        self.consumed = 0
-        super().__init__(frame_type=template.frame_type, name=template.name, value=RECEIVE_WINDOW)
-
-    @property
-    def value(self) -> int:
-        return self._value
-
-    @value.setter
-    def value(self, wanted: int) -> None:
-        if not hasattr(self, "_value"):
-            self._value = wanted
-            return
-        offered = min(wanted, self.consumed + RECEIVE_WINDOW)
-        if offered - self._value > RECEIVE_WINDOW // 4:  # not a frame for every packet
-            self._value = offered
 
 
 class _ControlShim(QuicCongestionControl):
@@ -268,7 +191,7 @@ class MediaQuic(QuicConnection):
             name=self._local_max_streams_uni.name,
             value=STREAM_CREDIT,
         )
-        self._local_max_data = self._window = _ReceiveWindow(self._local_max_data)
+        self._local_max_data = self._window = ReceiveWindow(self._local_max_data)
 
     # -- sending
 
