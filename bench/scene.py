@@ -143,6 +143,12 @@ def scene_names() -> list[str]:
     return sorted(path.stem for path in SCENES.glob("*.toml"))
 
 
+def scene_title(name: str) -> str:
+    """What a shipped scene is, in a line, without its media."""
+    table = tomllib.loads((SCENES / f"{name}.toml").read_text(encoding="utf-8"))
+    return str(table["title"])
+
+
 def load_scene(
     name_or_path: str | Path,
     *,

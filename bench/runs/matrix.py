@@ -7,13 +7,14 @@ them together. After whatever ended the command, the same command goes on where 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..peers.registry import DATA, SEVERAL_PICTURES, find_peer
+from ..peers.registry import DATA, SEVERAL_PICTURES, Peer, find_peer
 from ..scene import Scene
 from .attempt import Made
 from .engine import Engine
@@ -95,20 +96,37 @@ def run_matrix(jobs: Sequence[Job], out: Path, *, engine: Engine, watcher: Watch
     )
 
 
-def why_not(peer: str, scene: Scene) -> str | None:
+def why_not(peer: str, scene: Scene, backend: str = "auto") -> str | None:
     """Why a peer cannot play a scene here, in one line; None when it can.
 
     Raises UnknownPeerError.
     """
     known = find_peer(peer)
-    try:
-        reason = known.missing()
-    except ImportError as error:
-        reason = f"it cannot be imported: {error}"
+    reason = why_absent(known)
+    if reason is None and known.needs_namespaces:
+        reason = _namespaces(backend)
     if reason is not None:
         return reason
     lacks = sorted(needs_of(scene) - known.carries)
     return f"it cannot carry {' and '.join(lacks)} of scene {scene.name}" if lacks else None
+
+
+def why_absent(peer: Peer) -> str | None:
+    """Why a peer is not there on this machine; None when it is."""
+    if importlib.util.find_spec(peer.module) is None:
+        return "its module is not installed"
+    try:
+        return peer.missing()
+    except ImportError as error:
+        return f"it cannot be imported: {error}"
+
+
+def _namespaces(backend: str) -> str | None:
+    if backend == "udp":
+        return "it needs a link between two namespaces, which the backend udp is not"
+    from ..link.lab.namespace import why_not as why_no_namespaces  # noqa: PLC0415 - not on all
+
+    return why_no_namespaces()
 
 
 def needs_of(scene: Scene) -> set[str]:

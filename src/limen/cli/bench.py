@@ -12,6 +12,7 @@ import typer
 
 from .bench_codecs import codecs
 from .bench_playout import playout
+from .bench_runs import compare, report, run
 
 if TYPE_CHECKING:
     from ..bench.link.lab.measure import Calibration
@@ -24,21 +25,33 @@ app = typer.Typer(
 )
 
 
+app.command("run")(run)
+app.command("report")(report)
+app.command("compare")(compare)
 app.command("codecs")(codecs)
 app.command("playout")(playout)
 
 
 @app.command("list")
-def list_profiles() -> None:
-    """List the links that ship with limen."""
+def list_all() -> None:
+    """List the links and scenes that ship with limen, and the peers, with what is missing."""
     from ..bench.link.profile import load_profile, profile_names  # noqa: PLC0415
+    from ..bench.peers.registry import PEERS  # noqa: PLC0415
+    from ..bench.runs.matrix import why_absent  # noqa: PLC0415
+    from ..bench.scene import scene_names, scene_title  # noqa: PLC0415
 
-    names = profile_names()
-    width = max(map(len, names))
-    for name in names:
-        # Only titles are shown: any length of run will do for profiles that depend on it.
-        title = load_profile(name, duration=60.0).title
-        typer.echo(f"{name:<{width}}  {title}")
+    # Only titles are shown: any length of run will do for profiles that depend on it.
+    links = {name: load_profile(name, duration=60.0).title for name in profile_names()}
+    peers = {}
+    for name, peer in PEERS.items():
+        reason = why_absent(peer)
+        peers[name] = peer.label if reason is None else f"{peer.label}; MISSING: {reason}"
+    scenes = {name: scene_title(name) for name in scene_names()}
+    for heading, names in (("links", links), ("scenes", scenes), ("peers", peers)):
+        typer.echo(f"{heading}:")
+        width = max(map(len, names))
+        for name, title in names.items():
+            typer.echo(f"  {name:<{width}}  {title}")
 
 
 @app.command("netem")
