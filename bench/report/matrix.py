@@ -17,11 +17,12 @@ from ..objects import ObjectClass
 from . import matrix_plots, sheet, style
 from .conditions import Condition, conditions, failures, label
 from .matrix_tables import figures_table, ratio_table
-from .standing import standing_rows
+from .standing import standing_markdown, standing_rows
 from .verdicts import verdict
 from .worst import WorstCase, picture, worst_cases, worst_table, write_run_pages
 
 PAGE = "report.html"
+STANDING = "standing.md"
 GLOSSARY = (
     ("vital, attended, ambient", "How much an object matters at its capture, said by a reference "
      "that knows the scene, the same for every peer. Vital: speech of whoever is listened to, "
@@ -46,7 +47,7 @@ GLOSSARY = (
 
 
 def write_matrix_report(lines: Sequence[dict[str, Any]], folder: Path, out: Path) -> Path:
-    """Write report.html and its pictures into `out`; the page's path.
+    """Write report.html, its pictures and standing.md into `out`; the page's path.
 
     `lines` are runs as `runs.lines.read_lines` gives them, `folder` is where the traces lie that
     they name. Raises ValueError when there is no line at all, OSError when `out` cannot be
@@ -72,6 +73,7 @@ def write_matrix_report(lines: Sequence[dict[str, Any]], folder: Path, out: Path
 <h2 id="words">What the words mean</h2>
 <dl>{"".join(f"<dt>{html.escape(t)}</dt><dd>{html.escape(d)}</dd>" for t, d in GLOSSARY)}</dl>
 """
+    (out / STANDING).write_text(standing_markdown(lines, folder), encoding="utf-8")
     path = out / PAGE
     path.write_text(sheet.page(title, body), encoding="utf-8")
     return path
@@ -147,20 +149,21 @@ def _section(condition: Condition, out: Path) -> str:
         peer: worst_cases(condition, peer) for peer in condition.peers
     }
     write_run_pages(condition, cases, out, back=PAGE)
+    until = "arrival" if condition.measure == "arrived" else "shown or played"
     figures, over_time = "".join(images[:3]), "".join(images[3:])
     return f"""<h2 id="{condition.slug}">{html.escape(condition.name)}</h2>
 <p class="soft">{html.escape(_circumstances(condition))}</p>
 <p class="lead">{html.escape(verdict(condition))}</p>
 <h3>Ratios</h3>{ratio_table(condition) or '<p class="soft">There is nothing to divide by.</p>'}
 <p class="caption">Delays: {html.escape(label(condition.subject))} ÷ the other, below 1 is faster.
-Shares and decibels: the difference.</p>
+Shares and decibels: the difference. † objects that never came weigh on one of the two.</p>
 <h3>How many had come after how long</h3><div class="figures">{figures}</div>
 <p class="caption">Read upwards from a delay: that share of all captured objects was there by then.
 Thick lines are all seeds together, thin ones each seed. A line that ends below 100 % lost the
 rest. The wide grey line is the link's floor: nothing can be left of it.</p>
 <h3>Over the run</h3><div class="figures">{over_time}</div>
 <p class="caption">Median delay of each half second, all seeds together; at the top edge more than
-half never came. The grey shape is the link's rate.</p>
+half never came. Delays run to {until}. The grey shape is the link's rate.</p>
 <h3>All figures</h3>{figures_table(condition)}
 <p class="caption">† objects that never came weigh on this. – not known of this peer.</p>
 <h3>Worst vital objects</h3>{worst_table(condition, cases)}
@@ -170,7 +173,9 @@ half never came. The grey shape is the link's rate.</p>
 def _circumstances(condition: Condition) -> str:
     base = condition.spread(condition.subject, lambda line: line["base_delay_ms"])
     seeds = ", ".join(map(str, condition.seeds))
-    text = f"Link: {condition.title}. {condition.media} media, {condition.duration:g} s; "
+    text = (
+        f"Link: {condition.title}. {condition.media.capitalize()} media, {condition.duration:g} s; "
+    )
     text += f"seeds {seeds}; backend {condition.backend}"
     if base is not None:
         text += f", whose own delay was {base.median:.2f} ms"

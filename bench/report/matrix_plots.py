@@ -91,7 +91,7 @@ def delay_over_time(condition: Condition, cls: ObjectClass, theme: style.Theme) 
     style.log_ms(axes.yaxis, low, high)
     axes.set_xlim(0.0, condition.duration)
     axes.set_xlabel("capture time in the run, s")
-    axes.set_ylabel(f"median delay to {_until(condition)}, ms (log)")
+    axes.set_ylabel("median delay, ms (log)")
     rate = Patch(facecolor=theme.fill, edgecolor=theme.faint, label="rate of the link")
     _legend(figure, condition, theme, [rate] if behind else [])
     return figure
@@ -117,7 +117,7 @@ def run_trace(
             [r.captured for r in chosen],
             _delays_ms(chosen, condition),
             ".",
-            ms=3.5,
+            ms=4.5,
             mew=0,
             color=colour,
             label=cls.value,
@@ -140,7 +140,12 @@ def run_trace(
     ]
     handles, _ = upper.get_legend_handles_labels()
     figure.legend(
-        handles=[*handles, *more], loc="outside upper left", ncols=5, fontsize=9, columnspacing=1.1
+        handles=[*handles, *more],
+        loc="outside upper left",
+        ncols=5,
+        fontsize=9,
+        columnspacing=1.1,
+        markerscale=1.5,
     )
     if trace.queue_ms:
         lower.plot(*zip(*trace.queue_ms, strict=True), color=theme.text, lw=1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..objects import ObjectClass
-from .conditions import Condition, Spread, label
+from .conditions import Condition, Spread, label, spread
 from .verdicts import lost_reach
 
 Read = Callable[[Mapping[str, Any]], Any]
@@ -70,9 +70,9 @@ OTHER_ROWS: Mapping[str, Sequence[Row]] = {
         Row("speech quality (PESQ)", "", _get("pesq"), lower_is_better=False),
         Row("sound concealed", "%", _get("concealed_share"), lower_is_better=True),
         Row("freezes of the picture", "n", _get("freezes", "count"), lower_is_better=True),
-        Row("longest gap between pictures", "s", _get("freezes", "longest_s"), lower_is_better=True),
+        Row("longest gap of pictures", "s", _get("freezes", "longest_s"), lower_is_better=True),
         Row("picture behind sound", "ms", _get("lip_sync_ms"), lower_is_better=None),
-        Row("importance-weighted delay", "ms", _get("importance_weighted_ms"), lower_is_better=True),
+        Row("delay by importance", "ms", _get("importance_weighted_ms"), lower_is_better=True),
     ),
     "The link": (
         Row("utilization", "%", _get("utilization"), lower_is_better=None),
@@ -84,7 +84,7 @@ OTHER_ROWS: Mapping[str, Sequence[Row]] = {
     "Cost": (
         Row("CPU of the sender", "s", _get("cpu_s", "send"), lower_is_better=True),
         Row("CPU of the receiver", "s", _get("cpu_s", "receive"), lower_is_better=True),
-        Row("scheduler tick lateness, p99", "ms", _get("tick_lateness_p99_ms"), lower_is_better=None),
+        Row("tick lateness, p99", "ms", _get("tick_lateness_p99_ms"), lower_is_better=None),
     ),
 }  # fmt: skip
 
@@ -126,7 +126,7 @@ def ratio_table(condition: Condition) -> str:
     for name, rows in groups:
         lines = []
         for row in rows:
-            cells = [_beside(condition, other, row) for other in others]
+            cells = [_beside(condition, other, name, row) for other in others]
             if any(cells):
                 whole = "".join(cell or "<td>–</td>" for cell in cells)
                 lines.append(f'<tr><th scope="row">{html.escape(row.words)}</th>{whole}</tr>')
@@ -136,12 +136,13 @@ def ratio_table(condition: Condition) -> str:
     return _table(f"Ratios, {condition.name}", others, [head], body)
 
 
-def _beside(condition: Condition, other: str, row: Row) -> str:
+def _beside(condition: Condition, other: str, group: str, row: Row) -> str:
     """The subject ÷ another peer, or minus it where a quotient would mislead."""
     subject = condition.subject
     if row.unit == "ms":
         found = condition.ratio(subject, row.read, base=other)
-        return _judged(found, row, neutral=1.0, pattern="{:.2f} ×")
+        dagger = _dagger(condition, subject, group, row) or _dagger(condition, other, group, row)
+        return _judged(found, row, neutral=1.0, pattern="{:.2f} ×", dagger=dagger)
     bases = {run.seed: row.read(run.line) for run in condition.peers[other]}
     scale = 100.0 if row.unit == "%" else 1.0
     values = [
@@ -151,26 +152,26 @@ def _beside(condition: Condition, other: str, row: Row) -> str:
     ]
     if not values:
         return ""
-    found = Spread(sorted(values)[len(values) // 2], min(values), max(values), len(values))
     pattern = {"%": "{:+.1f} points", "dB": "{:+.1f} dB"}.get(row.unit, "{:+.2f}")
-    return _judged(found, row, neutral=0.0, pattern=pattern)
+    return _judged(spread(values), row, neutral=0.0, pattern=pattern)
 
 
-def _judged(found: Spread | None, row: Row, *, neutral: float, pattern: str) -> str:
+def _judged(
+    found: Spread | None, row: Row, *, neutral: float, pattern: str, dagger: str = ""
+) -> str:
     """A cell, coloured only where all seeds agree."""
     if found is None:
         return ""
     mark = ""
     if row.lower_is_better is not None and (found.high < neutral or found.low > neutral):
         mark = "good" if (found.high < neutral) == row.lower_is_better else "bad"
-    text = pattern.format(found.median)
+    text = pattern.format(found.median) + {"good": " ▲", "bad": " ▼"}.get(mark, "") + dagger
     if found.count > 1 and found.low != found.high:
         short = pattern.split(" ", maxsplit=1)[0]
         text += (
             f'<span class="range">{short.format(found.low)} to {short.format(found.high)}</span>'
         )
-    sign = {"good": " ▲", "bad": " ▼"}.get(mark, "")
-    return f'<td class="{mark}">{text.replace("<span", sign + "<span", 1) if sign else text}</td>'
+    return f'<td class="{mark}">{text}</td>'
 
 
 def _dagger(condition: Condition, peer: str, group: str, row: Row) -> str:

@@ -129,7 +129,7 @@ def png(figure: Figure) -> bytes:
 
 def log_ms(axis: Any, low: float, high: float, *, sparse: bool = False) -> None:
     """Put a logarithmic millisecond scale with plain numbers on a plot's axis."""
-    factors = (1, 3) if sparse else (1, 2, 5)
+    factors = (1, 3) if sparse and high > 30 * low else (1, 2, 5)
     ticks = [factor * 10.0**power for power in range(6) for factor in factors]
     axis.set_ticks([tick for tick in ticks if low <= tick <= high])
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
