@@ -9,7 +9,7 @@ track: int16 samples and each block's times).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,13 +95,7 @@ class Viewer:
                     width=picture.width,
                     height=picture.height,
                 )
-        arrays: dict[str, NDArray[Any]] = {}
-        for track, blocks in self._blocks.items():
-            arrays[f"{track}:samples"] = np.stack([b.samples for b in blocks])
-            arrays[f"{track}:captured"] = np.array([b.captured for b in blocks])
-            arrays[f"{track}:played"] = np.array([b.played for b in blocks])
-            arrays[f"{track}:kind"] = np.array([b.kind for b in blocks])
-        np.savez(folder / "sound.npz", **arrays)  # type: ignore[arg-type]  # its stub, numpy 2.3
+        write_sound(folder, self._blocks)
 
 
 def read_pictures(folder: Path, *, width: int, height: int) -> Pictures:
@@ -111,6 +105,17 @@ def read_pictures(folder: Path, *, width: int, height: int) -> Pictures:
     if path.stat().st_size == 0:
         return np.zeros((0, rows, width), np.uint8)
     return np.memmap(path, np.uint8, mode="r").reshape(-1, rows, width)
+
+
+def write_sound(folder: Path, sound: Mapping[str, Sequence[PlayedBlock]]) -> None:
+    """Write `sound.npz`: each track's blocks, in order; a track has one at least."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for track, blocks in sound.items():
+        arrays[f"{track}:samples"] = np.stack([b.samples for b in blocks])
+        arrays[f"{track}:captured"] = np.array([b.captured for b in blocks])
+        arrays[f"{track}:played"] = np.array([b.played for b in blocks])
+        arrays[f"{track}:kind"] = np.array([b.kind for b in blocks])
+    np.savez(folder / "sound.npz", **arrays)  # type: ignore[arg-type]  # its stub, numpy 2.3
 
 
 def read_sound(folder: Path) -> dict[str, list[PlayedBlock]]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..peers.heard import HEARD_FILE
 from ..peers.plan import RunPlan
 from ..peers.registry import find_peer
+from .alignment import align_run
 from .ends import Ends, PeerProcess, RunError
 from .roads import UDP, Road, open_road
 
@@ -76,7 +78,10 @@ def run_once(
             PeerProcess(peer, "send", plan_path, namespace=road.near, messages=messages) as sender,
         ):
             ends = Ends({"receive": receiver, "send": sender}, messages)
-            return _run(ends, road, plan, folder, live)
+            result = _run(ends, road, plan, folder, live)
+    if (folder / HEARD_FILE).exists():  # sound without stamps
+        align_run(folder, plan.load_scene(), start=result.start)
+    return result
 
 
 def _run(ends: Ends, road: Road, plan: RunPlan, folder: Path, live: Live | None) -> RunResult:
