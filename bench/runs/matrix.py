@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..peers.registry import DATA, SEVERAL_PICTURES, Peer, find_peer
+from ..peers.registry import DATA, SEVERAL_PICTURES, find_peer
 from ..scene import Scene
 from .attempt import Made
 from .engine import Engine
@@ -96,37 +96,34 @@ def run_matrix(jobs: Sequence[Job], out: Path, *, engine: Engine, watcher: Watch
     )
 
 
-def why_not(peer: str, scene: Scene, backend: str = "auto") -> str | None:
-    """Why a peer cannot play a scene here, in one line; None when it can.
+def why_absent(name: str, backend: str = "auto") -> str | None:
+    """Why a peer cannot run here over a backend, in one line; None when it can.
 
     Raises UnknownPeerError.
     """
-    known = find_peer(peer)
-    reason = why_absent(known)
-    if reason is None and known.needs_namespaces:
-        reason = _namespaces(backend)
-    if reason is not None:
-        return reason
-    lacks = sorted(needs_of(scene) - known.carries)
-    return f"it cannot carry {' and '.join(lacks)} of scene {scene.name}" if lacks else None
-
-
-def why_absent(peer: Peer) -> str | None:
-    """Why a peer is not there on this machine; None when it is."""
+    peer = find_peer(name)
     if importlib.util.find_spec(peer.module) is None:
         return "its module is not installed"
     try:
-        return peer.missing()
+        reason = peer.missing()
     except ImportError as error:
         return f"it cannot be imported: {error}"
-
-
-def _namespaces(backend: str) -> str | None:
+    if reason is not None or not peer.needs_namespaces:
+        return reason
     if backend == "udp":
         return "it needs a link between two namespaces, which the backend udp is not"
-    from ..link.lab.namespace import why_not as why_no_namespaces  # noqa: PLC0415 - not on all
+    from ..link.lab.namespace import why_not  # noqa: PLC0415 - not on all systems
 
-    return why_no_namespaces()
+    return why_not()
+
+
+def why_unfit(name: str, scene: Scene) -> str | None:
+    """What of a scene a peer cannot carry, in one line; None when it carries all.
+
+    Raises UnknownPeerError.
+    """
+    lacks = sorted(needs_of(scene) - find_peer(name).carries)
+    return f"it cannot carry {' and '.join(lacks)} of scene {scene.name}" if lacks else None
 
 
 def needs_of(scene: Scene) -> set[str]:

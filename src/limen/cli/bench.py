@@ -44,7 +44,7 @@ def list_all() -> None:
     links = {name: load_profile(name, duration=60.0).title for name in profile_names()}
     peers = {}
     for name, peer in PEERS.items():
-        reason = why_absent(peer)
+        reason = why_absent(name)
         peers[name] = peer.label if reason is None else f"{peer.label}; MISSING: {reason}"
     scenes = {name: scene_title(name) for name in scene_names()}
     for heading, names in (("links", links), ("scenes", scenes), ("peers", peers)):

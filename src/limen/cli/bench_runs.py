@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from .failures import CommandError, usage
 if TYPE_CHECKING:
     from ..bench.runs.engine import Engine
     from ..bench.runs.job import Job, Playing
-    from ..bench.scene import MediaChoice
+    from ..bench.scene import MediaChoice, Scene
 
 ALL = "all"
 LINES = "runs.jsonl"
@@ -75,17 +76,20 @@ def run(  # noqa: PLR0917 - options, each given by its name
     from ..bench.runs.engine import EngineError  # noqa: PLC0415 - not for `limen --help`
     from ..bench.runs.job import in_turn  # noqa: PLC0415
     from ..bench.runs.lines import LineFileError, read_lines  # noqa: PLC0415
-    from ..bench.runs.matrix import run_matrix  # noqa: PLC0415
+    from ..bench.runs.matrix import run_matrix, why_absent, why_unfit  # noqa: PLC0415
 
     if cluster is not None and engine != "dask":
         raise usage("--cluster is the address of a Dask scheduler: give --engine dask with it")
     lines_path = json_out or out / LINES
     names = _profiles(profiles, duration, trace)
     chosen_seeds = range(1, seeds + 1)
-    playings = [
-        _playing(name, media, duration, chosen_seeds, console) for name in scene or ["talk"]
-    ]
-    peers = _able(peer or ["fifo", "static", "limen"], playings, backend, skip_missing, console)
+    wanted = peer or ["fifo", "static", "limen"]
+    peers = _able(wanted, lambda name: why_absent(name, backend), skip_missing, console)
+    playings = []
+    for name in scene or ["talk"]:
+        playing, loaded = _playing(name, media, duration, chosen_seeds, console)
+        playings.append(playing)
+        peers = _able(peers, functools.partial(why_unfit, scene=loaded), skip_missing, console)
     jobs = in_turn(
         profiles=names,
         scenes=playings,
@@ -180,11 +184,12 @@ def _playing(
     duration: float | None,
     seeds: Sequence[int],
     console: Console,
-) -> Playing:
+) -> tuple[Playing, Scene]:
     """A scene with its media in place, for every seed, before anything runs."""
     from ..bench.runs.job import Playing  # noqa: PLC0415
     from ..bench.scene import SceneError, load_scene  # noqa: PLC0415
 
+    @functools.cache
     def note(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
@@ -196,36 +201,26 @@ def _playing(
     except SceneError as error:
         raise usage(str(error)) from None
     recorded = first.media.startswith("recorded")
-    return Playing(name, first.duration, "recorded" if recorded else "generated")
+    return Playing(name, first.duration, "recorded" if recorded else "generated"), first
 
 
 def _able(
-    peers: Sequence[str],
-    playings: Sequence[Playing],
-    backend: str,
-    skip_missing: bool,
-    console: Console,
+    peers: Sequence[str], why_not: Callable[[str], str | None], skip: bool, console: Console
 ) -> list[str]:
-    """The peers that can run here; the others are named, and end the command unless skipped."""
+    """The peers without a reason against them; the others are named, and end the command
+    unless they are to be skipped."""
     from ..bench.peers.registry import UnknownPeerError  # noqa: PLC0415
-    from ..bench.runs.matrix import why_not  # noqa: PLC0415
-    from ..bench.scene import load_scene  # noqa: PLC0415
 
-    able, unable = [], []
-    scenes = [load_scene(p.scene, media=p.media, duration=p.duration) for p in playings]
     try:
-        for peer in dict.fromkeys(peers):
-            reasons = [why for scene in scenes if (why := why_not(peer, scene, backend))]
-            if reasons:
-                unable.append(f"{peer} cannot run: {reasons[0]}")
-            else:
-                able.append(peer)
+        reasons = {peer: why_not(peer) for peer in dict.fromkeys(peers)}
     except UnknownPeerError as error:
         raise usage(str(error)) from None
-    if unable and not skip_missing:
+    unable = [f"{peer} cannot run: {why}" for peer, why in reasons.items() if why is not None]
+    if unable and not skip:
         raise CommandError("; ".join(unable) + " (--skip-missing leaves out such peers)")
     for words in unable:
         console.print(Text(f"left out: {words}", style="yellow"), soft_wrap=True)
+    able = [peer for peer, why in reasons.items() if why is None]
     if not able:
         raise CommandError("none of the peers can run here")
     return able
