@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ENDING = 10.0
 """Seconds an end has to end once it is done or its pipe is closed; a browser takes two."""
 
-
+LAST_WORDS = 1.0
+"""Seconds to read what an end that is gone has said."""
 Meanwhile = Callable[[str, dict[str, Any]], None]
 """Told an end's role and one of its messages."""
 
@@ -55,6 +56,7 @@ class PeerProcess:
         self._messages = queue.SimpleQueue() if messages is None else messages
         self._words = plan.parent / f"{role}.stderr"
         self._writing = threading.Lock()
+        self.tree = ProcessTree()
         place = contextlib.nullcontext() if namespace is None else namespace.entered()
         with self._words.open("wb") as words, place:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, our own arguments
@@ -63,11 +65,12 @@ class PeerProcess:
                 stdout=subprocess.PIPE,
                 stderr=words,
                 text=True,
+                env=self.tree.environment,
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
-        self.tree = ProcessTree(self._process.pid)
         self._reader = threading.Thread(target=self._read, daemon=True, name=self.name)
         self._reader.start()
+        threading.Thread(target=self._watch, daemon=True, name=f"{self.name} end").start()
 
     def tell(self, **message: Any) -> None:
         """Send a message. Raises RunError when the process is gone."""
@@ -107,6 +110,11 @@ class PeerProcess:
                 continue
             if isinstance(message, dict):
                 self._messages.put((self.role, message))
+
+    def _watch(self) -> None:
+        """Tell of its end, which the pipe need not: what it started may hold that open."""
+        self._process.wait()
+        self._reader.join(LAST_WORDS)
         self._messages.put((self.role, None))
 
     def __enter__(self) -> PeerProcess:
@@ -126,7 +134,7 @@ class PeerProcess:
             self.tree.kill()
             self._process.kill()
             self._process.wait()
-            self._reader.join()
+            self._reader.join(LAST_WORDS)
             for pipe in (self._process.stdin, self._process.stdout):
                 with contextlib.suppress(OSError):
                     assert pipe is not None  # noqa: S101 - for the type checker

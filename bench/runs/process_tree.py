@@ -1,8 +1,9 @@
 """A process and everything it started: the CPU time they took, and their end.
 
-A browser is a dozen processes, some of which leave their parent's process group; what belongs to
-one end of a run is therefore found by parentage and session in /proc. Linux only: elsewhere there
-are no figures, and what a process started ends by the loss of its pipes.
+A browser is a dozen processes, some of which leave their parent's session or outlive it. What
+belongs to one end of a run is therefore found in /proc by a mark in the environment, which all
+inherit, and by parentage. Linux only: elsewhere there are no figures, and what a process started
+ends by the loss of its pipes.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+MARK = "LIMEN_END"
+"""The environment variable that tells the ends of runs apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,6 @@ class Entry:
 
     pid: int
     parent: int
-    session: int
     ticks: int
     """CPU time, that of its ended children included."""
     born: int
@@ -30,11 +33,16 @@ class Entry:
 
 
 class ProcessTree:
-    """The processes that descend from `root`, which leads a session of its own."""
+    """A process that was started with `environment`, and all that descend from it."""
 
-    def __init__(self, root: int) -> None:
-        self._root = root
+    def __init__(self) -> None:
+        self._mark = uuid.uuid4().hex
         self._seen: dict[int, int] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's environment with the mark: start the first process of the tree with it."""
+        return {**os.environ, MARK: self._mark}
 
     def cpu_seconds(self) -> float | None:
         """What all of them have taken so far; None where /proc does not tell."""
@@ -58,7 +66,7 @@ class ProcessTree:
         entries = [
             entry for path in PROC.iterdir() if path.name.isdigit() and (entry := _read(path.name))
         ]
-        ours = {entry.pid for entry in entries if self._root in {entry.pid, entry.session}}
+        ours = {entry.pid for entry in entries if self._is_marked(entry.pid)}
         grown = True
         while grown:
             more = {entry.pid for entry in entries if entry.parent in ours} - ours
@@ -67,6 +75,12 @@ class ProcessTree:
         found = [entry for entry in entries if entry.pid in ours]
         self._seen |= {entry.pid: entry.born for entry in found}
         return found
+
+    def _is_marked(self, pid: int) -> bool:
+        try:
+            return f"{MARK}={self._mark}".encode() in (PROC / str(pid) / "environ").read_bytes()
+        except OSError:
+            return False
 
 
 def _read(pid: int | str) -> Entry | None:
@@ -77,4 +91,4 @@ def _read(pid: int | str) -> Entry | None:
     # The name, in brackets, may hold anything; fields are counted from the state behind it.
     fields = text.rpartition(")")[2].split()
     ticks = sum(map(int, fields[11:15]))
-    return Entry(int(pid), int(fields[1]), int(fields[3]), ticks, int(fields[19]))
+    return Entry(int(pid), int(fields[1]), ticks, int(fields[19]))
