@@ -210,6 +210,7 @@ def run_summary(
     last = max((r.captured for r in records), default=end) if media_end is None else media_end
     return {
         "classes": class_table(records, end=end, measure=measure),
+        "classes_shown": class_table(records, end=end, measure="shown"),
         "region_psnr_db": rounded(region_psnr_db),
         "background_psnr_db": rounded(background_psnr_db),
         "bytes_sent": int(down["offered"]["bytes"]),

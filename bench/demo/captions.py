@@ -1,55 +1,36 @@
-"""Text in pictures, without a font library: glyphs are drawn once by matplotlib, then copied."""
+"""Text and marks on luma planes, drawn by Pillow (which matplotlib brings along)."""
 
 from __future__ import annotations
 
-import string
+import functools
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 Luma = NDArray[np.uint8]
-LETTERS = string.ascii_letters + string.digits + string.punctuation + " ·÷"
 DARK, BRIGHT = 16, 235
 """Black and white in video's limited range."""
 
 
-class Glyphs:
-    """A monospaced alphabet of one height in pixels."""
+@functools.cache
+def _font(height: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    from matplotlib.font_manager import findfont  # noqa: PLC0415 - takes a second to import
 
-    def __init__(self, height: int) -> None:
-        self.height = height
-        self.width = round(height * 0.55)
-        figure = Figure(figsize=(self.width * len(LETTERS) / 100, height / 100), dpi=100)
-        canvas = FigureCanvasAgg(figure)
-        for index, letter in enumerate(LETTERS):
-            figure.text(
-                (index + 0.5) / len(LETTERS),
-                0.26,
-                letter if letter != "$" else r"\$",
-                fontsize=height * 0.62,
-                family="DejaVu Sans Mono",
-                ha="center",
-                va="baseline",
-            )
-        canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib's
-        drawn = canvas.buffer_rgba()  # type: ignore[no-untyped-call]  # matplotlib's
-        darkness = 255 - np.asarray(drawn)[..., 0].astype(np.int32)
-        strip = (DARK + darkness * (BRIGHT - DARK) // 255).astype(np.uint8)
-        self._glyphs = {
-            letter: strip[:height, index * self.width : (index + 1) * self.width]
-            for index, letter in enumerate(LETTERS)
-        }
+    return ImageFont.truetype(findfont("DejaVu Sans Mono"), round(height * 0.82))
 
-    def write(self, luma: Luma, text: str, *, x: int, y: int) -> None:
-        """Write over a luma plane, top left at (x, y); what does not fit is cut off."""
-        blank = self._glyphs[" "]
-        for letter in text:
-            glyph = self._glyphs.get(letter, blank)
-            place = luma[y : y + self.height, x : x + self.width]
-            place[...] = glyph[: place.shape[0], : place.shape[1]]
-            x += self.width
+
+def text_width(text: str, height: int) -> int:
+    """Pixels that `text` takes in a line of `height` pixels."""
+    return round(_font(height).getlength(text))
+
+
+def write(luma: Luma, text: str, *, x: int, y: int, height: int) -> None:
+    """Write bright on dark over a plane, top left at (x, y); what does not fit is cut off."""
+    line = Image.new("L", (max(1, text_width(text, height)), height), DARK)
+    ImageDraw.Draw(line).text((0, height // 2), text, BRIGHT, _font(height), anchor="lm")
+    place = luma[y : y + height, x : x + line.width]
+    place[...] = np.asarray(line)[: place.shape[0], : place.shape[1]]
 
 
 def draw_box(luma: Luma, left: int, top: int, right: int, bottom: int) -> None:
@@ -58,20 +39,13 @@ def draw_box(luma: Luma, left: int, top: int, right: int, bottom: int) -> None:
     left, right = max(1, left), min(width - 2, right)
     top, bottom = max(1, top), min(height - 2, bottom)
     arm = max(4, min(right - left, bottom - top) // 5)
-    for spread, value in ((1, DARK), (0, BRIGHT)):
+    image = Image.fromarray(luma)
+    draw = ImageDraw.Draw(image)
+    for value, thick in ((DARK, 3), (BRIGHT, 1)):  # the bright lines last, whole at the corners
         for y in (top, bottom):
-            for x, step in ((left, arm), (right, -arm)):
-                begin, end = sorted((x, x + step))
-                luma[y - spread : y + spread + 1, begin - spread : end + spread + 1] = value
+            draw.line([(left, y), (left + arm, y)], value, thick)
+            draw.line([(right - arm, y), (right, y)], value, thick)
         for x in (left, right):
-            for y, step in ((top, arm), (bottom, -arm)):
-                begin, end = sorted((y, y + step))
-                luma[begin - spread : end + spread + 1, x - spread : x + spread + 1] = value
-    for y in (top, bottom):  # the bright lines last, whole at the corners
-        for x, step in ((left, arm), (right, -arm)):
-            begin, end = sorted((x, x + step))
-            luma[y, begin : end + 1] = BRIGHT
-    for x in (left, right):
-        for y, step in ((top, arm), (bottom, -arm)):
-            begin, end = sorted((y, y + step))
-            luma[begin : end + 1, x] = BRIGHT
+            draw.line([(x, top), (x, top + arm)], value, thick)
+            draw.line([(x, bottom - arm), (x, bottom)], value, thick)
+    luma[...] = np.asarray(image)

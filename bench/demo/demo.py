@@ -20,6 +20,8 @@ from ..metrics import ratios, run_summary
 from ..peers.capture import PERIOD
 from ..peers.plan import RunPlan
 from ..report.data import ReportData, RunData
+from ..report.machine import busy_words
+from ..runs.host import HostWatch, is_busy
 from ..runs.once import RunResult, run_once
 from ..runs.records import RunLog, make_records, read_run
 from ..samples import fetch_all
@@ -102,16 +104,18 @@ def run_demo(options: DemoOptions, progress: Progress) -> DemoResult:
     profile = load_profile(options.profile, duration=plan.link_duration)
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="limen-demo-", ignore_cleanup_errors=True) as scratch:
-        results = {}
+        results, hosts = {}, {}
         for peer in ("fifo", "limen"):
             progress.phase(f"{peer} run", plan.lead + plan.duration + plan.drain + 3.0)
-            results[peer] = run_once(
-                peer, plan, Path(scratch) / peer, profile=options.profile, live=progress.live
-            )
+            with HostWatch() as watch:
+                results[peer] = run_once(
+                    peer, plan, Path(scratch) / peer, profile=options.profile, live=progress.live
+                )
+            hosts[peer] = watch.to_dict()
         progress.phase("analysing", ANALYSIS_SECONDS * plan.duration / 20.0 + 3.0)
         qualities = _analyse(results, options.out)
         progress.phase("writing", 4.0)
-        data = _report_data(scene, profile, plan, results, qualities)
+        data = _report_data(scene, profile, plan, results, qualities, hosts=hosts)
     from ..report.page import write_report  # noqa: PLC0415 - matplotlib takes a second to import
 
     page = write_report(data, options.out)
@@ -168,6 +172,8 @@ def _report_data(
     plan: RunPlan,
     results: Mapping[str, RunResult],
     qualities: Mapping[str, Mapping[str, float | None]],
+    *,
+    hosts: Mapping[str, dict[str, Any]],
 ) -> ReportData:
     pictures = [time for time, _ in scene.pictures()]
     chunks = int(scene.duration / PERIOD + 1e-6)
@@ -206,6 +212,13 @@ def _report_data(
         runs=runs,
         ratio=ratios({name: run.summary for name, run in runs.items()}),
         turns=scene.turns,
+        talkers={m.talker: m.track for m in scene.microphones},
+        busy=[
+            f"{LABELS[name]} run: {busy_words(host, tick_lateness_p99_ms=tick)}"
+            for name, host in hosts.items()
+            for tick in (runs[name].summary["tick_lateness_p99_ms"],)
+            if is_busy(host, tick_lateness_p99_ms=tick)
+        ],
         away=away_spans(scene),
     )
 

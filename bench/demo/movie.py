@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from ..peers.recorder import Pictures, PlayedBlock
 from ..scene import SOUND_RATE, GazePoint
-from .captions import DARK, Glyphs, draw_box
+from .captions import DARK, draw_box, text_width, write
 
 FPS = 25
 BAR = 48
 """Pixels of the caption below the picture: two lines."""
+LINE = BAR // 2 - 4
+"""Pixels of one line of it."""
 SOUND_FRAME = 1024
 """Samples of an AAC frame."""
 
@@ -91,7 +93,6 @@ def mix(film: Film) -> NDArray[np.float32]:
 class _Painter:
     def __init__(self, film: Film) -> None:
         self._film = film
-        self._glyphs = Glyphs(BAR // 2 - 4)
         self._shown = [at - film.start for _, at in film.shown]
         self._heard = {
             track: [
@@ -132,12 +133,12 @@ class _Painter:
                 round((region.y + region.height) * height),
             )
         canvas[height:whole] = DARK
-        write = self._glyphs.write
         right = f"{time:.1f} s   link {self._rate_at(time) / 1e3:4.0f} kbit/s"
-        line = f"picture {age:>8} old     sound {self._sound_age(time):>8} old"
-        write(canvas[:whole], film.title, x=8, y=height + 3)
-        write(canvas[:whole], right, x=width - 8 - len(right) * self._glyphs.width, y=height + 3)
-        write(canvas[:whole], line, x=8, y=height + BAR // 2 + 1)
+        below = f"picture shown {age:>8} old   sound played {self._sound_age(time):>8} old"
+        ground, upper = canvas[:whole], height + 3
+        write(ground, film.title, x=8, y=upper, height=LINE)
+        write(ground, right, x=width - 8 - text_width(right, LINE), y=upper, height=LINE)
+        write(ground, below, x=8, y=height + BAR // 2 + 1, height=LINE)
         return canvas
 
     def _gaze_at(self, time: float) -> GazePoint | None:

@@ -12,6 +12,7 @@ HEADINGS = {
     ObjectClass.ATTENDED: "attended: picture watched, other speech",
     ObjectClass.AMBIENT: "ambient: silence, picture unwatched",
 }
+FOOTNOTE = "† never arrived (or was never shown): counted as lasting to the end of the run"
 Row = tuple[str, str, str, str]
 
 
@@ -22,13 +23,18 @@ def rows(summaries: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     for cls, heading in HEADINGS.items():
         base, other = first["classes"][cls.value], last["classes"][cls.value]
         table.append((heading, "", "", ""))
-        for key, label in (
-            ("p50_ms", "delay p50"),
-            ("p95_ms", "delay p95"),
-            ("p99_ms", "delay p99"),
-            ("std_ms", "delay std"),
-        ):
-            table.append((f"  {label}", *_pair(base[key], other[key], "ms")))
+        for percent in (50, 95, 99):
+            words = f"  p{percent} until arrived"
+            table.append((words, *_percentiles(base, other, percent)))
+        table.append(
+            (
+                "  p95 until shown, played",
+                *_percentiles(
+                    first["classes_shown"][cls.value], last["classes_shown"][cls.value], 95
+                ),
+            )
+        )
+        table.append(("  std of arrivals' delay", *_pair(base["std_ms"], other["std_ms"], "ms")))
         table.append(("  on time", *_pair(base["on_time"], other["on_time"], "%")))
         before, after = (f"{c['n_shown']} of {c['n_sent']}" for c in (base, other))
         table.append(("  shown or played", before, after, ""))
@@ -43,6 +49,18 @@ def rows(summaries: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     ):
         table.append((f"  {label}", *_pair(first[key], last[key], unit)))
     return table
+
+
+def _percentiles(
+    base: Mapping[str, Any], other: Mapping[str, Any], percent: int
+) -> tuple[str, str, str]:
+    """Marked where objects that never came reach into a percentile."""
+    before, after, ratio = _pair(base[f"p{percent}_ms"], other[f"p{percent}_ms"], "ms")
+    return _marked(before, base, percent), _marked(after, other, percent), ratio
+
+
+def _marked(text: str, figures: Mapping[str, Any], percent: int) -> str:
+    return f"{text} †" if figures["n_came"] * 100 < percent * figures["n_sent"] else text
 
 
 def _pair(base: float | None, other: float | None, unit: str) -> tuple[str, str, str]:

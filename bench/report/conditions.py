@@ -158,7 +158,7 @@ def conditions(lines: Sequence[Mapping[str, Any]], folder: Path) -> list[Conditi
 
     `folder` is where the traces lie that the lines name; one that cannot be read is left out.
     """
-    groups: dict[tuple[Any, ...], dict[str, list[Run]]] = {}
+    groups: dict[tuple[str, str, str, str, str, float], dict[str, list[Run]]] = {}
     for line in lines:
         if "error" in line:
             continue
@@ -171,20 +171,14 @@ def conditions(lines: Sequence[Mapping[str, Any]], folder: Path) -> list[Conditi
             float(line["duration_s"]),
         )
         groups.setdefault(key, {}).setdefault(line["peer"], []).append(_run(line, folder))
-    order = list(PEERS)
-    return [
-        Condition(
-            *key,
-            peers={
-                peer: sorted(runs, key=lambda run: run.seed)
-                for peer, runs in sorted(
-                    peers.items(),
-                    key=lambda item: order.index(item[0]) if item[0] in order else len(order),
-                )
-            },
-        )
-        for key, peers in groups.items()
-    ]
+    return [Condition(*key, _in_order(peers)) for key, peers in groups.items()]
+
+
+def _in_order(peers: Mapping[str, Sequence[Run]]) -> dict[str, Sequence[Run]]:
+    """Peers in the registry's order, unknown ones last, each with its runs by seed."""
+    known = list(PEERS)
+    names = sorted(peers, key=lambda peer: known.index(peer) if peer in PEERS else len(known))
+    return {peer: sorted(peers[peer], key=lambda run: run.seed) for peer in names}
 
 
 def _run(line: Mapping[str, Any], folder: Path) -> Run:

@@ -76,6 +76,10 @@ class ReportData:
     """What `metrics.ratios` returned, of the last run against the first."""
     turns: Sequence[Turn] = ()
     """Who really speaks when, run time."""
+    talkers: Mapping[str, str] = field(default_factory=dict)
+    """Whose voice is on which track: talker to track; what is drawn is named by its track."""
+    busy: Sequence[str] = ()
+    """Of each run made on a machine that was too busy, a line that says how busy; empty: none."""
     away: Sequence[tuple[float, float]] = ()
     """When the viewer looks away from the picture: (from, to), run time."""
 
@@ -86,6 +90,16 @@ def report_json(data: ReportData) -> dict[str, Any]:
         "media": data.media,
         "seed": data.seed,
         "link": dict(data.link),
+        "clocks": {
+            "link": "steps of `link` are in link time: seconds since a run's first packet",
+            "link_time_at_capture_start_s": {
+                name: None
+                if run.link["started"] is None
+                else round(run.start - run.link["started"], 3)
+                for name, run in data.runs.items()
+            },
+        },
+        "busy": list(data.busy),
         "runs": {name: dict(run.summary) for name, run in data.runs.items()},
         "ratio": dict(data.ratio),
     }

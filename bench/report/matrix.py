@@ -16,6 +16,7 @@ from typing import Any
 from ..objects import ObjectClass
 from . import matrix_plots, sheet, style
 from .conditions import Condition, conditions, failures, label
+from .machine import ADVICE, busy_words
 from .matrix_tables import figures_table, ratio_table
 from .standing import standing_markdown, standing_rows
 from .verdicts import verdict
@@ -120,27 +121,19 @@ def _trouble(lines: Sequence[Mapping[str, Any]]) -> str:
     if busy := [line for line in good if line.get("busy")]:
         entries = "".join(
             f"<li>{html.escape(label(line['peer']))} over {html.escape(line['profile'])}, "
-            f"seed {line['seed']}: {html.escape(_busy_words(line))}</li>"
+            f"seed {line['seed']}: {html.escape(_busy(line))}</li>"
             for line in busy
         )
         parts.append(
             f'<div class="note"><b>The machine was busy in {len(busy)} of {len(good)} runs.</b> '
-            "Their figures show starvation as well as the peers; run them again on a quieter one."
+            f"{ADVICE.capitalize()}."
             f"<ul>{entries}</ul></div>"
         )
     return "".join(parts)
 
 
-def _busy_words(line: Mapping[str, Any]) -> str:
-    host = line["host"]
-    words = []
-    if host.get("wake_lateness_p99_ms") is not None:
-        words.append(f"wake-ups late by {host['wake_lateness_p99_ms']:.1f} ms (p99)")
-    if line.get("tick_lateness_p99_ms") is not None:
-        words.append(f"scheduler tick late by {line['tick_lateness_p99_ms']:.1f} ms (p99)")
-    if host.get("load_after") is not None:
-        words.append(f"load {host['load_after']:.1f} on {host['cpus']} cores")
-    return ", ".join(words) or "no figure says how busy"
+def _busy(line: Mapping[str, Any]) -> str:
+    return busy_words(line["host"], tick_lateness_p99_ms=line.get("tick_lateness_p99_ms"))
 
 
 def _section(condition: Condition, out: Path) -> str:

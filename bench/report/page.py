@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from ..objects import ObjectClass
 from . import plots, style
-from .data import ReportData, RunData, report_json
+from .data import ReportData, report_json
+from .machine import ADVICE
 
 STYLE = """
 :root { color-scheme: light; }
@@ -36,6 +37,8 @@ td.worse { color: #b3400f; font-weight: 600; }
 img { display: block; width: 100%; height: auto; margin: 6px 0; }
 .caption { color: #44525e; margin: 2px 0; }
 dt { font-weight: 600; margin-top: 10px; } dd { margin: 0 0 0 20px; color: #44525e; }
+.busy { background: #fff4e0; border-left: 4px solid #d99a2b; padding: 10px 14px; margin: 14px 0; }
+.busy ul { margin: 4px 0 0; padding-left: 20px; }
 .small { color: #6f7e8c; font-size: 14px; }
 """
 
@@ -136,13 +139,14 @@ def render_page(data: ReportData, images: Mapping[str, bytes]) -> str:
 <h1>{e(data.title)}</h1>
 <p class="facts">Link: {e(str(data.link["title"]))}. Media: {e(data.media)}, {data.duration:g} s.
 Seed {data.seed}. Both runs had the same link, media and seed, one after the other.</p>
-<p class="lead">{e(_lead(data))}</p>
+{_busy(data)}<p class="lead">{e(_lead(data))}</p>
 <div class="cards">{_cards(data)}</div>
 <h2>The figures</h2>
 {_table(data)}
-<p class="caption">Delays run from capture to complete at the receiver, both read
-from one monotonic clock. The last column is
-{e(last.name)} divided by {e(first.name)}: below 1 is less. Green is better, red is worse.
+<p class="caption">Delays run from capture to complete at the receiver, but for the rows until
+shown or played (what the films write below the picture); all from one monotonic clock.
+The last column is {e(last.name)} divided by {e(first.name)}: below 1 is less.
+Green is better, red is worse.
 † Objects that never came weigh on this figure. They count as lasting to the end of the run, so that
 giving up never looks faster than delivering late.</p>
 {f"<p>See and hear it: {videos}.</p>" if videos else ""}
@@ -153,16 +157,33 @@ giving up never looks faster than delivering late.</p>
 """
 
 
+def _busy(data: ReportData) -> str:
+    if not data.busy:
+        return ""
+    entries = "".join(f"<li>{html.escape(words)}</li>" for words in data.busy)
+    return (
+        f'<div class="busy"><b>This machine was too busy:</b> {ADVICE}.<ul>{entries}</ul></div>\n'
+    )
+
+
 def _lead(data: ReportData) -> str:
     first, last = next(iter(data.runs.values())), list(data.runs.values())[-1]
     b, o = (run.summary["classes"]["vital"] for run in (first, last))
     if None in (b["p95_ms"], o["p95_ms"]):
         return "The scene held no vital object: nothing can be said of the delay that matters most."
     return (
-        f"Of the speech that is listened to, 95 % arrived within {_ms(o['p95_ms'])} over "
-        f"{last.label}, within {_ms(b['p95_ms'])} over {first.label}. "
+        f"Of the speech that is listened to, {_within(o)} over {last.label}, "
+        f"{_within(b)} over {first.label}. "
         f"In time for a conversation: {_percent(o['on_time'])} against {_percent(b['on_time'])}."
     )
+
+
+def _within(figures: Mapping[str, Any]) -> str:
+    """How soon 95 % arrived; where fewer ever did, that instead."""
+    share = figures["n_came"] / figures["n_sent"]
+    if share < 0.95:
+        return f"only {_percent(share)} ever arrived"
+    return f"95 % arrived within {_ms(figures['p95_ms'])}"
 
 
 def _cards(data: ReportData) -> str:
@@ -238,7 +259,7 @@ def _table(data: ReportData) -> str:
         rows.append(f'<tr class="group"><td colspan="{len(runs) + 2}">')
         rows[-1] += f"{e(plots.CLASS_TITLES[cls])}</td></tr>"
         sent = ", ".join(f"{t['n_shown']} of {t['n_sent']}" for t in tables)
-        lost = [_lost_share(run, cls) for run in data.runs.values()]
+        lost = [_lost_share(figures) for figures in tables]
         for percent in (50, 95, 99):
             marks = [" †" if share > 1.0 - percent / 100 else "" for share in lost]
             values = [t[f"p{percent}_ms"] for t in tables]
@@ -247,6 +268,14 @@ def _table(data: ReportData) -> str:
             "spread (standard deviation)", [t["std_ms"] for t in tables], "ms", lower_is_better=True
         )
         row("on time", [t["on_time"] for t in tables], "%", lower_is_better=False)
+        shown = [run["classes_shown"][cls.value] for run in runs]
+        row(
+            "p95 until shown or played",
+            [t["p95_ms"] for t in shown],
+            "ms",
+            lower_is_better=True,
+            marks=[" †" if t["n_came"] < 0.95 * t["n_sent"] else "" for t in shown],
+        )
         cells = "".join(f"<td>{part}</td>" for part in sent.split(", "))
         rows.append(f"<tr><td>shown or played, of captured</td>{cells}<td></td></tr>")
     rows.append(f'<tr class="group"><td colspan="{len(runs) + 2}">Picture and link</td></tr>')
@@ -262,9 +291,9 @@ def _table(data: ReportData) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def _lost_share(run: RunData, cls: ObjectClass) -> float:
-    records = [r for r in run.records if r.cls is cls]
-    return sum(r.arrived is None for r in records) / len(records) if records else 0.0
+def _lost_share(figures: Mapping[str, Any]) -> float:
+    sent = figures["n_sent"]
+    return 1.0 - figures["n_came"] / sent if sent else 0.0
 
 
 def _mark(difference: float, lower_is_better: bool | None) -> str:

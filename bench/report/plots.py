@@ -103,7 +103,7 @@ def queue_over_time(data: ReportData) -> Figure:
     axes = grid[0, 0]
     first = next(iter(data.runs.values()))
     style.draw_rate(axes, first.link, offset=_link_offset(first), duration=data.duration)
-    for run in data.runs.values():
+    for index, run in enumerate(data.runs.values()):
         points = run.link["down"]["series"]["queue_delay_ms"]
         offset = _link_offset(run)
         colour = style.run_colour(run.name, list(data.runs))
@@ -111,7 +111,16 @@ def queue_over_time(data: ReportData) -> Figure:
             [t - offset for t, _ in points], [v for _, v in points], color=colour, linewidth=1.2
         )
         drops = [t - offset for t in run.link["down"]["series"]["queue_drops_s"]]
-        axes.plot(drops, [0.0] * len(drops), "|", color=colour, markersize=12, clip_on=False)
+        height = 0.98 - 0.05 * index
+        axes.plot(
+            drops,
+            [height] * len(drops),
+            "v",
+            color=colour,
+            markersize=6,
+            mew=0,
+            transform=axes.get_xaxis_transform(),
+        )
     axes.set_title("Wait in the bottleneck's queue")
     axes.set_xlim(0.0, data.duration)
     axes.set_ylim(bottom=0.0)
@@ -121,7 +130,9 @@ def queue_over_time(data: ReportData) -> Figure:
         figure,
         data,
         [
-            Line2D([], [], color="#555", marker="|", linestyle="", ms=10, label="queue was full"),
+            Line2D(
+                [], [], color="#555", marker="v", ls="", ms=6, label="packet dropped: queue full"
+            ),
             Patch(facecolor=style.LIGHT.fill, edgecolor=style.LIGHT.faint, label="link rate"),
         ],
     )
@@ -189,9 +200,10 @@ Lane = tuple[str, str, list[tuple[float, float, float]]]
 def _tag_lanes(data: ReportData, run: RunData, colours: Mapping[str, str]) -> list[Lane]:
     """Rows of (begin, length, strength) bars: the truth in grey, then each track's tags by kind."""
     lanes: list[Lane] = []
-    for talker in sorted({turn.talker for turn in data.turns}):
+    names = {turn.talker: data.talkers.get(turn.talker, turn.talker) for turn in data.turns}
+    for talker, name in sorted(names.items(), key=lambda item: item[1]):
         spans = [(t.start, t.end - t.start, 0.9) for t in data.turns if t.talker == talker]
-        lanes.append((f"truth: {talker} speaks", "#8593a0", spans))
+        lanes.append((f"truth: {name} speaks", "#8593a0", spans))
     if data.away:
         spans = [(begin, end - begin, 0.9) for begin, end in data.away]
         lanes.append(("truth: viewer looks away", "#8593a0", spans))

@@ -32,6 +32,8 @@ class Theme:
     text: str
     faint: str
     """Lines that stand back: floor, link rate."""
+    soft: str
+    """Small print that must still be read."""
     fill: str
     """The area under the link's rate."""
     grid: str
@@ -50,6 +52,7 @@ LIGHT = Theme(
     ground="#ffffff",
     text="#22303c",
     faint="#9aa7b4",
+    soft="#66737f",
     fill="#e9edf1",
     grid="#dfe4e9",
     classes=("#c8321e", "#1766a6", "#8593a0"),
@@ -65,6 +68,7 @@ DARK = Theme(
     ground="#14191f",
     text="#dde4ea",
     faint="#76838f",
+    soft="#9aa7b4",
     fill="#222b34",
     grid="#2c3640",
     classes=("#ff8a75", "#6fb7f2", "#8593a0"),
@@ -188,8 +192,8 @@ def draw_rate_steps(
     behind.fill_between(times, rates, step="post", color=theme.fill, linewidth=0)
     behind.step(times, rates, where="post", color=theme.faint, linewidth=1.2)
     behind.set_ylim(0.0, max(rates) * 1.12 or 1.0)
-    behind.set_ylabel("link rate, Mbit/s", color=theme.faint)
-    behind.tick_params(axis="y", colors=theme.faint, length=0)
+    behind.set_ylabel("link rate, Mbit/s", color=theme.soft)
+    behind.tick_params(axis="y", colors=theme.soft, length=0)
     behind.grid(visible=False)
     behind.spines[["left", "right", "top"]].set_visible(False)
     behind.set_zorder(axes.get_zorder() - 1)

@@ -12,7 +12,7 @@ import av
 import numpy as np
 import pytest
 
-from limen.bench.demo.captions import BRIGHT, DARK, Glyphs, draw_box
+from limen.bench.demo.captions import BRIGHT, DARK, draw_box, text_width, write
 from limen.bench.demo.demo import away_spans
 from limen.bench.demo.movie import Film, mix, write_film
 from limen.bench.demo.table import rows
@@ -157,9 +157,11 @@ def test_a_film_is_frozen_where_it_was_frozen_and_sounds_when_it_sounded(tmp_pat
 
 def test_captions_and_corners_are_bright_on_dark() -> None:
     luma = np.full((40, 80), DARK, np.uint8)
-    Glyphs(20).write(luma, "A fairly long text that does not fit", x=2, y=10)
+    write(luma, "A fairly long text that does not fit", x=2, y=10, height=20)
     assert luma[10:30].max() > 180
     assert luma[:10].max() == DARK
+    assert (luma[:, :2] == DARK).all()
+    assert text_width("ÄÖ µs ÷ 中", 20) > text_width("ÄÖ", 20)
     ground = np.full((60, 60), 120, np.uint8)
     draw_box(ground, -20, 5, 50, 200)
     assert (ground == BRIGHT).any()
@@ -170,11 +172,13 @@ def test_captions_and_corners_are_bright_on_dark() -> None:
 def test_the_table_says_a_missing_figure_is_missing() -> None:
     figures = {
         "n_sent": 0,
+        "n_came": 0,
         "n_shown": 0,
         **dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "std_ms", "on_time")),
     }
     run = {
         "classes": {cls.value: figures for cls in ObjectClass},
+        "classes_shown": {cls.value: figures for cls in ObjectClass},
         "region_psnr_db": None,
         "background_psnr_db": 40.0,
         "bytes_sent": 0,

@@ -132,6 +132,8 @@ def imagined() -> ReportData:
         runs=runs,
         ratio=ratios({name: run.summary for name, run in runs.items()}),
         turns=TURNS,
+        talkers=VOICES,
+        busy=["limen run: scheduler tick late by 5.0 ms (p99)"],
         away=((9.2, 10.3),),
     )
 
@@ -150,17 +152,20 @@ def test_report_is_written_whole(folder: Path) -> None:
         assert image.startswith(b"\x89PNG")
     assert text.count("data:image/png;base64,") == 4
     assert "<for a test>" not in text
+    assert "This machine was too busy:" in text
+    assert "scheduler tick late by 5.0 ms (p99)" in text
     assert "&lt;for a test&gt;" in text
     assert "Link: 1 Mbit/s falling to 400 kbit/s" in text
 
 
 def test_report_json_has_the_promised_layout(folder: Path) -> None:
     content = json.loads((folder / "report.json").read_text())
-    assert set(content) == {"media", "seed", "link", "runs", "ratio"}
+    assert set(content) == {"media", "seed", "link", "clocks", "busy", "runs", "ratio"}
     assert list(content["runs"]) == ["fifo", "limen"]
     for run in content["runs"].values():
         assert set(run) == {
             "classes",
+            "classes_shown",
             "region_psnr_db",
             "background_psnr_db",
             "bytes_sent",
@@ -222,4 +227,5 @@ def test_a_run_in_which_nothing_arrived_still_makes_a_report(tmp_path: Path) -> 
     )
     text = write_report(broken, tmp_path).read_text(encoding="utf-8")
     assert "0 of" in text
+    assert "only 0.0 % ever arrived over limen" in text
     assert not (tmp_path / "shares_and_tags.png").exists()

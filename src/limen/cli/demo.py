@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,13 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from .failures import CommandError
 
 if TYPE_CHECKING:
     from ..bench.demo.demo import DemoResult
+
+
+REDRAW_INTERVAL = 0.2
+"""Seconds between steps of a phase's bar, which time alone moves."""
 
 
 class PlainProgress:
@@ -44,43 +50,47 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """Phases with the time left, and the running delays, redrawn in place."""
+    """Phases with the time left, and the running delays, redrawn in place by rich."""
 
-    def __init__(self) -> None:
-        self._done: list[tuple[str, float]] = []
-        self._name = ""
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
         self._began = time.monotonic()
-        self._expected = 0.0
-        self._words = ""
 
     def phase(self, name: str, seconds: float) -> None:
         """See bench.demo.demo.Progress."""
         now = time.monotonic()
-        if self._name:
-            self._done.append((self._name, now - self._began))
-        self._name, self._began, self._expected, self._words = name, now, seconds, ""
+        if self._task is not None:
+            gone = max(now - self._began, 1e-3)
+            self._progress.update(
+                self._task, total=gone, completed=gone, left=f"took {gone:.0f} s", words=""
+            )
+        self._began = now
+        self._task = self._progress.add_task(name, total=max(seconds, 1e-3), left="", words="")
+        self.tick()
 
     def note(self, text: str) -> None:
         """See bench.demo.demo.Progress."""
-        self._words = text
+        self._say(text)
 
     def live(self, at: float, delays_ms: Mapping[str, float]) -> None:
         """See bench.demo.demo.Progress."""
         del at
-        self._words = delay_words(delays_ms)
+        self._say(delay_words(delays_ms))
 
-    def __rich__(self) -> Table:
-        """Drawn by rich some times a second."""
-        table = Table.grid(padding=(0, 2))
-        for name, seconds in self._done:
-            table.add_row("[green]done[/]", name, f"{seconds:.0f} s", "")
-        if self._name:
-            gone = time.monotonic() - self._began
-            left = max(0.0, self._expected - gone)
-            share = min(1.0, gone / self._expected) if self._expected else 1.0
-            bar = "━" * round(24 * share) + "·" * (24 - round(24 * share))
-            table.add_row(f"[cyan]{bar}[/]", self._name, f"{left:.0f} s left", self._words)
-        return table
+    def tick(self) -> None:
+        """Move the current phase's bar to the present; called some times a second."""
+        if self._task is None:
+            return
+        gone = time.monotonic() - self._began
+        total = next(task.total for task in self._progress.tasks if task.id == self._task) or 0.0
+        self._progress.update(
+            self._task, completed=min(gone, total), left=f"{max(0.0, total - gone):.0f} s left"
+        )
+
+    def _say(self, words: str) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, words=escape(words))
 
 
 def delay_words(delays_ms: Mapping[str, float]) -> str:
@@ -97,9 +107,28 @@ def progress_on(console: Console) -> Iterator[PlainProgress | LiveProgress]:
     if not console.is_terminal:
         yield PlainProgress(console)
         return
-    progress = LiveProgress()
-    with Live(progress, console=console, refresh_per_second=8, transient=True):
-        yield progress
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(24),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[words]}"),
+        console=console,
+        transient=True,
+    ) as drawn:
+        progress = LiveProgress(drawn)
+        over = threading.Event()
+
+        def follow() -> None:
+            while not over.wait(REDRAW_INTERVAL):
+                progress.tick()
+
+        follower = threading.Thread(target=follow, daemon=True, name="demo progress")
+        follower.start()
+        try:
+            yield progress
+        finally:
+            over.set()
+            follower.join()
 
 
 def demo(  # noqa: PLR0917 - options, each given by its name
@@ -156,7 +185,8 @@ def demo(  # noqa: PLR0917 - options, each given by its name
 
 def show_result(console: Console, result: DemoResult) -> None:
     """Print the table and the paths."""
-    from ..bench.demo.table import rows  # noqa: PLC0415
+    from ..bench.demo.table import FOOTNOTE, rows  # noqa: PLC0415
+    from ..bench.report.machine import ADVICE  # noqa: PLC0415
 
     data = result.data
     names = list(data.runs)
@@ -165,10 +195,18 @@ def show_result(console: Console, result: DemoResult) -> None:
     table.add_column("")
     for heading in (*names, f"{names[-1]} beside {names[0]}"):
         table.add_column(heading, justify="right")
-    for what, *figures in rows({name: run.summary for name, run in data.runs.items()}):
+    table_rows = rows({name: run.summary for name, run in data.runs.items()})
+    for what, *figures in table_rows:
         table.add_row(what, *figures, style=None if any(figures) else "bold")
     console.print(table, highlight=False)
+    if any("†" in figure for row in table_rows for figure in row):
+        console.print(FOOTNOTE, highlight=False)
     console.print()
+    for words in data.busy:
+        console.print(f"This machine was too busy: {words}", style="yellow", highlight=False)
+    if data.busy:
+        console.print(f"{ADVICE.capitalize()}.", style="yellow", highlight=False)
+        console.print()
     for path in (result.page, result.page.with_suffix(".json"), *result.films):
         console.print(str(path), highlight=False, soft_wrap=True)
     console.print(f"took {result.seconds:.0f} s", highlight=False)
