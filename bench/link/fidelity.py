@@ -37,7 +37,8 @@ from dataclasses import dataclass, field
 
 from .distance import critical, distance
 from .fidelity_cases import CASES, Case
-from .lab.links import NamespaceLink, open_link, probe
+from .lab.backends import probe
+from .lab.links import NamespaceLink, open_link
 from .lab.measure import Calibration, Passage, calibrate, measure
 from .lab.namespace import LabError
 from .loss import burst_lengths

@@ -69,7 +69,7 @@ def open_road(
 
         reason = why_not()
         if reason is None:
-            from ..link.lab.links import choose_backend  # noqa: PLC0415 - needs Linux
+            from ..link.lab.backends import choose_backend  # noqa: PLC0415 - needs Linux
             from .namespace_road import namespace_road  # noqa: PLC0415 - needs Linux
 
             try:

@@ -21,7 +21,7 @@ TUNS = Path("/sys/class/net/limen0")
 
 
 def reasons() -> dict[str, str | None]:
-    from limen.bench.link.lab.links import probe
+    from limen.bench.link.lab.backends import probe
 
     return {str(name): why for name, why in probe().items()}
 

@@ -96,7 +96,8 @@ def test_a_packet_is_known_by_what_no_link_changes() -> None:
 @linux
 @pytest.mark.realtime
 def test_the_taps_say_what_the_model_says() -> None:
-    from limen.bench.link.lab.links import FAR, open_link, probe
+    from limen.bench.link.lab.backends import probe
+    from limen.bench.link.lab.links import FAR, open_link
     from limen.bench.link.lab.tap_launch import TapProcess
 
     if (why := probe()["tun"]) is not None:

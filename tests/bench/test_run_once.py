@@ -99,7 +99,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def tun_missing() -> str | None:
     if sys.platform != "linux":
         return "network namespaces need Linux"
-    from limen.bench.link.lab.links import probe
+    from limen.bench.link.lab.backends import probe
 
     return probe()["tun"]
 

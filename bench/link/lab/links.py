@@ -1,12 +1,7 @@
 """A link between two namespaces by a profile: real netem where it can be had, emulated otherwise.
 
-Backends, in order of preference:
-
-- `kernel`: netem of this kernel, in a third namespace between the two.
-- `uml`: netem of a user-mode-linux between the two, for kernels without.
-- `tun`: the link model driving two TUN devices (`tun.py`).
-
-All three are entered by the same two namespaces, `near` (the media's sender) and `far`.
+All backends (`backends.py`) are entered by the same two namespaces, `near` (the media's sender)
+and `far`.
 """
 
 from __future__ import annotations
@@ -27,9 +22,9 @@ from typing import Any, Literal
 from ..orders import start_order
 from ..profile import LinkProfile
 from ..spec import LinkSpec
-from .initrd import missing_parts
-from .namespace import LabError, Namespace, dying_with_parent, run_tool, why_not
-from .tc import table_files, unsupported
+from .backends import Backend, choose_backend
+from .namespace import LabError, Namespace, dying_with_parent, run_tool
+from .tc import table_files
 from .tun import open_tun
 from .wire import (
     MTU,
@@ -42,59 +37,11 @@ from .wire import (
     silence,
 )
 
-Backend = Literal["kernel", "uml", "tun"]
-BACKENDS: tuple[Backend, ...] = ("kernel", "uml", "tun")
 DEVICE = "limen0"
 """The name of the link in both namespaces."""
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
 NEAR6, FAR6 = "fd77::1", "fd77::2"
 DRIVER_TIMEOUT = 20.0
-
-
-def probe() -> dict[Backend, str | None]:
-    """Each backend, and why it cannot be had here (None: it can)."""
-    reason = why_not()
-    if reason is not None:
-        return {"kernel": reason, "uml": reason, "tun": reason}
-    tun = None if Path("/dev/net/tun").exists() else "there is no /dev/net/tun"
-    missing = missing_parts()
-    uml = tun or (f"missing: {' '.join(missing)} (apt install them)" if missing else None)
-    return {"kernel": _probe_kernel(), "uml": uml, "tun": tun}
-
-
-def _probe_kernel() -> str | None:
-    namespace = Namespace()
-    try:
-        shell = NamespaceShell(namespace)
-        shell.run("ip link add probe type veth peer name probep && ip link set probe up")
-        shell.run("tc qdisc add dev probe root netem delay 1ms")
-        shell.run("tc qdisc add dev probep ingress")
-    except LabError as error:
-        return f"this kernel has no netem ({str(error).splitlines()[-1]})"
-    finally:
-        namespace.close()
-    return None
-
-
-def choose_backend(profile: LinkProfile, wanted: str = "auto") -> Backend:
-    """The backend for a profile. Raises LabError when there is none, with the reasons."""
-    reasons = dict(probe())
-    for spec in (profile.down, profile.up):
-        cannot = unsupported(spec)
-        for name in ("kernel", "uml"):
-            if cannot is not None and reasons[name] is None:
-                reasons[name] = f"real netem cannot do {cannot}"
-    if wanted == "auto":
-        for name in BACKENDS:
-            if reasons[name] is None:
-                return name
-        raise LabError("; ".join(dict.fromkeys(str(reason) for reason in reasons.values())))
-    for name in BACKENDS:
-        if name == wanted:
-            if reasons[name] is not None:
-                raise LabError(f"backend {name}: {reasons[name]}")
-            return name
-    raise LabError(f"a backend is auto, {', '.join(BACKENDS)}; got {wanted!r}")
 
 
 class NamespaceLink:

@@ -13,7 +13,8 @@ from types import FrameType
 from typing import Any
 
 from ..profile import LinkProfile
-from .links import FAR, FAR6, NEAR, NEAR6, NamespaceLink, choose_backend, open_link
+from .backends import choose_backend
+from .links import FAR, FAR6, NEAR, NEAR6, NamespaceLink, open_link
 from .measure import Calibration, calibrate
 from .namespace import LabError, dying_with_parent
 
