@@ -75,6 +75,8 @@ class Condition:
     media: str
     duration: float
     """Seconds of capture."""
+    video_bps: int | None
+    """Ceiling of the pictures' rate; None where the lines do not say."""
     peers: Mapping[str, Sequence[Run]]
     """By name, in the registry's order; a peer whose runs all failed is left out."""
 
@@ -95,7 +97,8 @@ class Condition:
     def slug(self) -> str:
         """For file names and anchors: the same for every report of the same condition."""
         parts = (self.profile, self.scene, self.backend, self.clock, self.media)
-        words = "-".join((*parts, f"{self.duration:g}s"))
+        ceiling = () if self.video_bps is None else (str(self.video_bps),)
+        words = "-".join((*parts, f"{self.duration:g}s", *ceiling))
         return "".join(c if c.isalnum() or c in "-." else "_" for c in words)
 
     @property
@@ -158,7 +161,7 @@ def conditions(lines: Sequence[Mapping[str, Any]], folder: Path) -> list[Conditi
 
     `folder` is where the traces lie that the lines name; one that cannot be read is left out.
     """
-    groups: dict[tuple[str, str, str, str, str, float], dict[str, list[Run]]] = {}
+    groups: dict[tuple[str, str, str, str, str, float, int | None], dict[str, list[Run]]] = {}
     for line in lines:
         if "error" in line:
             continue
@@ -169,6 +172,7 @@ def conditions(lines: Sequence[Mapping[str, Any]], folder: Path) -> list[Conditi
             line.get("clock", "real"),
             line["media"],
             float(line["duration_s"]),
+            line.get("video_bps"),
         )
         groups.setdefault(key, {}).setdefault(line["peer"], []).append(_run(line, folder))
     return [Condition(*key, _in_order(peers)) for key, peers in groups.items()]

@@ -91,7 +91,7 @@ def report_json(data: ReportData) -> dict[str, Any]:
         "seed": data.seed,
         "link": dict(data.link),
         "clocks": {
-            "link": "steps of `link` are in link time: seconds since a plan's lead before its capture",
+            "link": "steps of `link` are in link time, in which capture starts at:",
             "link_time_at_capture_start_s": {
                 name: None
                 if run.link["started"] is None

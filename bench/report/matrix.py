@@ -93,7 +93,7 @@ def _facts(lines: Sequence[Mapping[str, Any]], found: Sequence[Condition]) -> st
     if good:
         text += f", {min(line['started'] for line in good)[:16].replace('T', ' ')} to "
         text += f"{max(line['started'] for line in good)[:16].replace('T', ' ')} UTC"
-    machines = sorted({f"{line['host']['cpus']} cores" for line in good})
+    machines = sorted({f"{line['host']['cpus']} cores" for line in good if "host" in line})
     text += f"; {', '.join(machines)}" if machines else ""
     text += f"; limen {', '.join(commits)}" if commits else ""
     text += (
@@ -164,11 +164,13 @@ half never came. Delays run to {until}. The grey shape is the link's rate.</p>
 
 
 def _circumstances(condition: Condition) -> str:
-    base = condition.spread(condition.subject, lambda line: line["base_delay_ms"])
+    base = condition.spread(condition.subject, lambda line: line.get("base_delay_ms"))
     seeds = ", ".join(map(str, condition.seeds))
     text = (
         f"Link: {condition.title}. {condition.media.capitalize()} media, {condition.duration:g} s; "
     )
+    if condition.video_bps is not None:
+        text += f"each picture up to {condition.video_bps / 1e3:,.0f} kbit/s; "
     text += f"seeds {seeds}; backend {condition.backend}"
     if base is not None:
         text += f", whose own delay was {base.median:.2f} ms"

@@ -101,7 +101,7 @@ def figures_table(condition: Condition) -> str:
             if not any(found.values()):
                 continue
             cells = "".join(
-                f"<td>{_figure(s, row.unit)}{_dagger(condition, peer, name, row)}</td>"
+                f"<td>{_figure(s, row.unit, _dagger(condition, peer, name, row))}</td>"
                 for peer, s in found.items()
             )
             lines.append(f'<tr><th scope="row">{html.escape(row.words)}</th>{cells}</tr>')
@@ -178,13 +178,13 @@ def _dagger(condition: Condition, peer: str, group: str, row: Row) -> str:
     percent = {"delay p50": 50.0, "delay p95": 95.0, "delay p99": 99.0}.get(row.words)
     if percent is None or not lost_reach(condition, peer, group, percent):
         return ""
-    return '<abbr title="objects that never came weigh on this">†</abbr>'
+    return ' <abbr title="objects that never came weigh on this">†</abbr>'
 
 
-def _figure(found: Spread | None, unit: str) -> str:
+def _figure(found: Spread | None, unit: str, dagger: str) -> str:
     if found is None:
         return "–"
-    text = number(found.median, unit)
+    text = number(found.median, unit) + dagger
     if found.count > 1 and found.low != found.high:
         low, high = (number(v, unit).split(" ")[0] for v in (found.low, found.high))
         text += f'<span class="range">{low} to {high}</span>'

@@ -10,7 +10,7 @@ STYLE = """
   --soft: #a3b0bb; --line: #2c3640; --rise: #1c232b; --link: #7dbdf5; --good: #6fd39a;
   --bad: #ff9a62; --note: #33290f; --note-line: #a87a22; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1120px; padding: 24px 20px 60px; background: var(--ground);
+body { margin: 0 auto; max-width: 1280px; padding: 24px 20px 60px; background: var(--ground);
   color: var(--text); font: 16px/1.5 "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial,
   sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 27px; line-height: 1.25; margin: 0 0 6px; }
@@ -24,7 +24,7 @@ ul.verdicts li { margin: 6px 0; }
 .note { background: var(--note); border-left: 4px solid var(--note-line); padding: 10px 14px;
   margin: 14px 0; } .note ul { margin: 6px 0; padding-left: 22px; }
 .wide { overflow-x: auto; margin: 8px 0; }
-table { border-collapse: collapse; font-size: 15px; min-width: 100%; }
+table { border-collapse: collapse; font-size: 15px; min-width: min(100%, 720px); }
 th, td { padding: 5px 10px; text-align: right; border-bottom: 1px solid var(--line);
   vertical-align: top; font-variant-numeric: tabular-nums; }
 th { font-weight: 600; } thead th { vertical-align: bottom; border-bottom: 2px solid var(--soft); }
