@@ -34,8 +34,9 @@ class Watcher(Protocol):
         """Something worth a line."""
         ...
 
-    def begin(self, job: Job, seconds: float) -> None:
-        """A run begins that takes about `seconds`."""
+    def begin(self, job: Job, seconds: float, left: int, all_seconds: float) -> None:
+        """A run begins that takes about `seconds`; it and what else is left about
+        `all_seconds`."""
         ...
 
     def live(self, at: float, delays_ms: Mapping[str, float]) -> None:
@@ -78,7 +79,7 @@ def run_matrix(jobs: Sequence[Job], out: Path, *, engine: Engine, watcher: Watch
     made: list[dict[str, Any]] = []
 
     def begin(job: Job) -> None:
-        watcher.begin(job, clock.begin(job))
+        watcher.begin(job, clock.begin(job), *clock.left())
 
     with contextlib.closing(engine.run(todo, begin=begin, live=watcher.live)) as runs:
         for run in runs:
@@ -168,6 +169,10 @@ class _Clock:
     def done(self, job: Job) -> tuple[int, float]:
         """How many are left, and about how long they take."""
         self._nominal += self._left.pop(job.key)
+        return self.left()
+
+    def left(self) -> tuple[int, float]:
+        """How many are not done, and about how long they take."""
         return len(self._left), sum(self._left.values()) * self._scale()
 
     def _scale(self) -> float:

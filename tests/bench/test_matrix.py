@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from limen.bench.objects import ObjectClass, ObjectRecord
-from limen.bench.report.data import TagMark
+from limen.bench.objects import ObjectClass, ObjectRecord, TagMark
 from limen.bench.runs.attempt import Made, attempt
 from limen.bench.runs.engine import DaskEngine, EngineError, LocalEngine
 from limen.bench.runs.job import Job, Playing, groups_of, in_turn
@@ -33,8 +32,9 @@ class Watch:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def begin(self, job: Job, seconds: float) -> None:
-        assert seconds > 0.0
+    def begin(self, job: Job, seconds: float, left: int, all_seconds: float) -> None:
+        assert 0.0 < seconds <= all_seconds + 1e-9
+        assert left > 0
         self.begun.append(job.key)
 
     def live(self, at: float, delays_ms: Mapping[str, float]) -> None:

@@ -31,18 +31,19 @@ class PlainRuns:
         """See bench.runs.matrix.Watcher."""
         self._say(Text(text))
 
-    def begin(self, job: Job, seconds: float) -> None:
+    def begin(self, job: Job, seconds: float, left: int, all_seconds: float) -> None:
         """See bench.runs.matrix.Watcher."""
-        self._say(Text(f"{job.words} (about {seconds:.0f} s)"))
+        place = f"run {self._total - left + 1} of {self._total}"
+        rest = f"; all that is left about {span(all_seconds)}" if left > 1 else ""
+        self._say(Text(f"{place}: {job.words} (about {seconds:.0f} s{rest})"))
 
     def live(self, at: float, delays_ms: Mapping[str, float]) -> None:
         """See bench.runs.matrix.Watcher; a log is told only what came out."""
 
     def done(self, line: Mapping[str, Any], left: int, seconds: float) -> None:
         """See bench.runs.matrix.Watcher."""
+        del left, seconds
         self._say(finished(line))
-        if left:
-            self._say(Text(f"{left} of {self._total} runs left, about {span(seconds)}"))
 
     def _say(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)
@@ -63,8 +64,9 @@ class LiveRuns:
         """See bench.runs.matrix.Watcher."""
         self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
-    def begin(self, job: Job, seconds: float) -> None:
+    def begin(self, job: Job, seconds: float, left: int, all_seconds: float) -> None:
         """See bench.runs.matrix.Watcher."""
+        self._count(left, all_seconds)
         self._running[job.key] = (job, time.monotonic(), seconds)
         self._words = ""
 
@@ -76,9 +78,12 @@ class LiveRuns:
     def done(self, line: Mapping[str, Any], left: int, seconds: float) -> None:
         """See bench.runs.matrix.Watcher."""
         self._running.pop(line["key"], None)
+        self._count(left, seconds)
+        self._console.print(finished(line), soft_wrap=True)
+
+    def _count(self, left: int, seconds: float) -> None:
         self._done = self._total - left
         self._left = (time.monotonic(), seconds)
-        self._console.print(finished(line), soft_wrap=True)
 
     def __rich__(self) -> Group:
         """Drawn by rich some times a second."""

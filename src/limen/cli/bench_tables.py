@@ -25,9 +25,7 @@ def show_matrix(console: Console, lines: Sequence[Mapping[str, Any]]) -> None:
         console.print(_matrix_table(condition))
         busy = sum(bool(run.line.get("busy")) for runs in condition.peers.values() for run in runs)
         if busy:
-            console.print(
-                Text(f"* {busy} of these runs were made on a busy machine", style="yellow")
-            )
+            console.print(Text(f"* made on a busy machine: {busy} of these runs", style="yellow"))
 
 
 def _matrix_table(condition: Condition) -> Table:
