@@ -1,4 +1,4 @@
-"""What a benchmark knows of one object: its class, its stamps, its deadline. Plain data.
+"""What a benchmark knows of one object: its class, its stamps, its deadline; and of tags. Plain data.
 
 All stamps are seconds on one monotonic clock (`time.monotonic` of the host that runs both sides).
 Capture is when the media existed, never when it was sent: a sender that falls behind shows up as
@@ -53,3 +53,17 @@ class ObjectRecord:
             raise ValueError(f"stamps are finite numbers of seconds, got {self}")
         if self.deadline < self.captured:
             raise ValueError(f"a deadline is not before capture, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class TagMark:
+    """One tag that the product raised."""
+
+    time: float
+    """Run time, s."""
+    track: str
+    kind: str
+    value: float
+    """In [0, 1]."""
+    half_life: float
+    """Seconds; infinite for one that holds until replaced."""

@@ -10,22 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..objects import ObjectRecord
+from ..objects import ObjectRecord, TagMark
 from ..turns import Turn
-
-
-@dataclass(frozen=True, slots=True)
-class TagMark:
-    """One tag that the product raised."""
-
-    time: float
-    """Run time, s."""
-    track: str
-    kind: str
-    value: float
-    """In [0, 1]."""
-    half_life: float
-    """Seconds; infinite for one that holds until replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +79,16 @@ def report_json(data: ReportData) -> dict[str, Any]:
         "clocks": {
             "link": "steps of `link` are in link time, in which capture starts at:",
             "link_time_at_capture_start_s": {
-                name: None
-                if run.link["started"] is None
-                else round(run.start - run.link["started"], 3)
-                for name, run in data.runs.items()
+                name: _link_time_at_start(run) for name, run in data.runs.items()
             },
         },
         "busy": list(data.busy),
         "runs": {name: dict(run.summary) for name, run in data.runs.items()},
         "ratio": dict(data.ratio),
     }
+
+
+def _link_time_at_start(run: RunData) -> float | None:
+    """Run time 0 in link time, s; None when no packet was ever sent."""
+    started = run.link["started"]
+    return None if started is None else round(run.start - started, 3)

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..objects import ObjectRecord
+from ..objects import ObjectRecord, TagMark
 from ..peers.capture import PERIOD
 from ..peers.recorder import PlayedBlock, read_events, read_sound
-from ..report.data import TagMark
 from ..scene import Scene
 from ..tagger import ReferenceTagger
 

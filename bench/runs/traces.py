@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..objects import ObjectClass, ObjectRecord
-from ..report.data import TagMark
+from ..objects import ObjectClass, ObjectRecord, TagMark
 
 FORMAT = 1
 """Changes when what is inside does."""

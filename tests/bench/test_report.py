@@ -10,8 +10,8 @@ import pytest
 from limen.bench.link.model import LinkModel
 from limen.bench.link.profile import load_profile
 from limen.bench.metrics import ratios, run_summary
-from limen.bench.objects import ObjectClass, ObjectRecord
-from limen.bench.report.data import ReportData, RunData, TagMark
+from limen.bench.objects import ObjectClass, ObjectRecord, TagMark
+from limen.bench.report.data import ReportData, RunData
 from limen.bench.report.page import write_report
 from limen.bench.turns import Turn
 
