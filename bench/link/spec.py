@@ -1,6 +1,6 @@
 """What a link is, as plain data: bottleneck, queue, loss, delay and what else befalls packets.
 
-A `LinkSpec` describes one direction. Times are seconds since the link started (its first packet);
+A `LinkSpec` describes one direction. Times are link time in seconds (`model.py` says since when);
 rates are bits per second on the wire, headers included. A packet meets, in this order: the queue
 of the bottleneck (with its limit and its marking or dropping), serialization at the rate of the
 moment, duplication, loss, corruption, and propagation with its jitter. Serialization is counted
