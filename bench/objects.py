@@ -1,4 +1,4 @@
-"""What a benchmark knows of one object: its class, its stamps, its deadline; and of tags. Plain data.
+"""What a benchmark knows of an object: its class, stamps and deadline; and of a tag. Plain data.
 
 All stamps are seconds on one monotonic clock (`time.monotonic` of the host that runs both sides).
 Capture is when the media existed, never when it was sent: a sender that falls behind shows up as
