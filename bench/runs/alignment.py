@@ -165,12 +165,13 @@ def _delays(played: Floats, source: Floats, begins: Doubles) -> Doubles | None:
 def _best_path(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     """The row of delays whose sum of scores less its changes is greatest."""
     count, width = scores.shape
-    ramp = MOVE * np.arange(width)
+    ramp: Doubles = MOVE * np.arange(width, dtype=np.float64)
     totals = np.zeros((count, width), np.float32)
     best = scores[0].astype(np.float64)
     totals[0] = best
     for index in range(1, count):
-        totals[index] = best = scores[index] + _after_moving(best, ramp)
+        best = scores[index] + _after_moving(best, ramp)
+        totals[index] = best
     path = np.zeros(count, np.int64)
     path[-1] = int(totals[-1].argmax())
     for index in range(count - 2, -1, -1):
