@@ -17,6 +17,7 @@ limen, and traces or profiles given as files, must be at the same place on all o
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,6 +69,7 @@ class DaskEngine:
                 "the engine dask is not installed: pip install 'limen[spread]'"
             ) from None
         self._distributed: Any = distributed
+        logging.getLogger("distributed").setLevel(logging.ERROR)  # it logs its every step
 
     def run(self, jobs: Sequence[Job], *, begin: Begin, live: Live) -> Generator[Made]:
         """See Engine; `live` is not told anything, since runs are elsewhere."""
@@ -96,7 +98,7 @@ class DaskEngine:
         if self._address is None:
             cluster = stack.enter_context(
                 self._distributed.LocalCluster(
-                    n_workers=1, threads_per_worker=1, dashboard_address=None
+                    n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
             )
             return self._distributed.Client(cluster)

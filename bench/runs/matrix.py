@@ -86,7 +86,7 @@ def run_matrix(jobs: Sequence[Job], out: Path, *, engine: Engine, watcher: Watch
             line = _stored(run, out)
             file.add(line)
             made.append(line)
-            watcher.done(line, *clock.done(run.job))
+            watcher.done(line, *clock.done(run.job, failed="error" in line))
     wanted = {job.key: place for place, job in enumerate(jobs)}
     mine = [line for line in newest([*file.lines, *made]) if line["key"] in wanted]
     return Outcome(
@@ -160,15 +160,21 @@ class _Clock:
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._left = {job.key: nominal_seconds(job) for job in jobs}
         self._nominal = 0.0
-        self._began = time.monotonic()
+        self._began = self._last = time.monotonic()
 
     def begin(self, job: Job) -> float:
         """About how long this one takes."""
         return self._left[job.key] * self._scale()
 
-    def done(self, job: Job) -> tuple[int, float]:
-        """How many are left, and about how long they take."""
-        self._nominal += self._left.pop(job.key)
+    def done(self, job: Job, *, failed: bool) -> tuple[int, float]:
+        """As `left`. How long a failure took says nothing of the runs to come."""
+        now = time.monotonic()
+        nominal = self._left.pop(job.key)
+        if failed:
+            self._began += now - self._last
+        else:
+            self._nominal += nominal
+        self._last = now
         return self.left()
 
     def left(self) -> tuple[int, float]:

@@ -28,6 +28,7 @@ class Watch:
         self.notes: list[str] = []
         self.begun: list[str] = []
         self.left: list[int] = []
+        self.seconds: list[float] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -36,6 +37,7 @@ class Watch:
         assert 0.0 < seconds <= all_seconds + 1e-9
         assert left > 0
         self.begun.append(job.key)
+        self.seconds.append(seconds)
 
     def live(self, at: float, delays_ms: Mapping[str, float]) -> None:
         raise AssertionError("a fake says nothing")
@@ -138,7 +140,9 @@ def test_a_failed_peer_has_a_line_the_others_go_on_and_it_is_tried_again(tmp_pat
             return Made(job, {"key": job.key, "peer": job.peer, "error": "no luck"}, None)
         return fake(job, **more)
 
-    outcome = run(matrix(), out, failing)
+    watch = Watch()
+    outcome = run(matrix(), out, failing, watch)
+    assert watch.seconds[0] == watch.seconds[1] > 10.0  # a failure in no time promises nothing
     assert [line["peer"] for line in outcome.failed] == ["fifo", "fifo"]
     assert len(outcome.lines) == 8
     better = run(matrix(), out)
