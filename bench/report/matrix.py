@@ -153,7 +153,7 @@ Shares and decibels: the difference. † objects that never came weigh on one of
 <h3>How many had come after how long</h3><div class="figures">{figures}</div>
 <p class="caption">Read upwards from a delay: that share of all captured objects was there by then.
 Thick lines are all seeds together, thin ones each seed. A line that ends below 100 % lost the
-rest. The wide grey line is the link's floor: nothing can be left of it.</p>
+rest. The wide grey line is the link's floor: only what finds the link free can be left of it.</p>
 <h3>Over the run</h3><div class="figures">{over_time}</div>
 <p class="caption">Median delay of each half second, all seeds together; at the top edge more than
 half never came. Delays run to {until}. The grey shape is the link's rate.</p>
@@ -216,6 +216,7 @@ def _standing(lines: Sequence[Mapping[str, Any]], folder: Path) -> str:
     return (
         '<h2 id="standing">Where limen stands against its goals</h2>'
         '<div class="wide" role="region" tabindex="0" aria-label="Goals and figures"><table>'
-        '<thead><tr><th scope="col">what</th><th scope="col">goal</th><th scope="col">measured'
+        '<thead><tr><th scope="col">what</th><th scope="col" class="words">goal</th>'
+        '<th scope="col" class="words">measured'
         f'</th><th scope="col"></th></tr></thead><tbody>{rows}</tbody></table></div>'
     )

@@ -19,8 +19,9 @@ from .conditions import SUBJECT, Condition, Spread, conditions, spread
 Verdict = Literal["met", "missed", "not measured"]
 LOSS_LIMIT = 0.1
 """Share of packets lost up to which speech is to be on time."""
-CONSTRAINED = 0.8
-"""Utilization by bare QUIC from which a link counts as constrained: it has no room to spare."""
+CONSTRAINED_MS = 20.0
+"""p95 wait in bare QUIC's queue from which a link counts as constrained: a chunk of sound. Its
+utilization would not tell: losses keep CUBIC below the rate of a link that it fills now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,11 @@ def standing_markdown(lines: Sequence[Mapping[str, Any]], folder: Path) -> str:
     busy = sum(bool(line.get("busy")) for line in good)
     text = (
         "# Where limen stands\n\n"
-        f"From {len(good)} runs ({seeds} seeds"
+        f"From {len(good)} runs ({seeds} {'seed' if seeds == 1 else 'seeds'}"
         f"{', ' + dates[-1] if dates else ''}{', limen ' + ', '.join(commits) if commits else ''})"
         f", {busy} of them on a busy machine, {len(lines) - len(good)} failed. Medians over seeds; "
-        "where several links bear on a goal, the worst decides and is named.\n\n"
+        "where several links bear on a goal, the worst decides and is named. Constrained: bare QUIC "
+        f"waits {CONSTRAINED_MS:.0f} ms or more in the queue (p95).\n\n"
         "| what | goal | measured | |\n|---|---|---|---|\n"
     )
     for row in standing_rows(lines, folder):
@@ -221,8 +223,8 @@ def _against(peer: str, cls: str, key: str) -> Read:
 
 def _constrained(key: str) -> Read:
     def read(condition: Condition) -> float | None:
-        used = _median(condition, "fifo", lambda line: line["utilization"])
-        if used is None or used < CONSTRAINED:
+        wait = _median(condition, "fifo", lambda line: line["queue_p95_ms"])
+        if wait is None or wait < CONSTRAINED_MS:
             return None
         return _against("fifo", "vital", key)(condition)
 
