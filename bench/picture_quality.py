@@ -39,10 +39,13 @@ class PictureQuality:
         self._pixels = {"region": 0, "background": 0}
         self._screen: Luma | None = None
 
-    def add(self, source: Luma, shown: Luma | None, region: Region | None) -> None:
+    def add(
+        self, source: Luma, shown: Luma | None, region: Region | None, *, unjudged_rows: int = 0
+    ) -> None:
         """One captured picture, what was decoded of it (None: it never came), what was looked at.
 
-        Before anything was shown the screen is black. With `region` None all is background.
+        Before anything was shown the screen is black. With `region` None all is background. The
+        bottom `unjudged_rows` count nowhere: there is a barcode in them.
         Raises ValueError when the sizes differ.
         """
         if shown is not None:
@@ -52,7 +55,8 @@ class PictureQuality:
             raise ValueError(
                 f"a shown picture has the size of its source {source.shape}, got {screen.shape}"
             )
-        squared = np.square(source.astype(np.int32) - screen)
+        judged = source.shape[0] - unjudged_rows
+        squared = np.square(source[:judged].astype(np.int32) - screen[:judged])
         total, count = float(squared.sum()), squared.size
         inside, within = 0.0, 0
         cut = region.clipped() if region is not None else None

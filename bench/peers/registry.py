@@ -93,8 +93,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.chromium",
             missing=_asked(f"{_HERE}.chromium"),
             needs_namespaces=True,
-            carries=_MEDIA,
-            packages=("playwright",),
+            carries=frozenset({PICTURE, SOUND}),
         ),
         Peer(
             name="moq",
@@ -111,7 +110,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.aiortc",
             missing=_asked(f"{_HERE}.aiortc"),
             needs_namespaces=True,
-            carries=_MEDIA,
+            carries=frozenset({PICTURE, SOUND}),
             packages=("aiortc",),
         ),
     )

@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..barcode import ROWS
 from ..metrics import freezes
 from ..peers.capture import load_source
 from ..peers.plan import RunPlan
@@ -52,6 +53,7 @@ def measure_quality(plan: RunPlan, folder: Path, *, start: float) -> Quality:
             luma(picture),
             None if index is None else pictures[index][:height],
             None if point is None else point.region,
+            unjudged_rows=ROWS if plan.barcode else 0,
         )
     count, longest = freezes([at for _, at in log.shown], frame_time=1.0 / source.fps)
     return Quality(

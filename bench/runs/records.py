@@ -168,19 +168,33 @@ class _Stamps:
         return min((value for _, value in self._pairs[low:high]), default=None)
 
 
-class _Heard(_Stamps):
-    """When the end of a chunk was heard: in the block that covers it, at its place there."""
+class _Heard:
+    """When the end of a chunk was heard: in the block that covers it, at its place there.
+
+    A block covers the 20 ms up to its stamp; a stretched one all since the block before, if that
+    is less than two: a period of a voice that was left out was not lost.
+    """
+
+    def __init__(self, blocks: Iterable[PlayedBlock]) -> None:
+        self._blocks: list[tuple[float, float, float]] = []
+        before = -math.inf
+        for block in sorted(blocks, key=lambda block: block.captured):
+            since = block.captured - before
+            is_longer = block.kind == "stretched" and PERIOD < since < 2 * PERIOD - 1e-4
+            covered = since if is_longer else PERIOD
+            self._blocks.append((block.captured, block.played, covered))
+            before = block.captured
 
     def at(self, captured: float) -> float | None:
-        """See _Stamps."""
-        index = bisect.bisect_left(self._pairs, (captured - 1e-4, -math.inf))
-        if index == len(self._pairs):
+        """When sound captured at this moment was heard; None: never."""
+        index = bisect.bisect_left(self._blocks, (captured - 1e-4, -math.inf, 0.0))
+        if index == len(self._blocks):
             return None
-        end, played = self._pairs[index]
-        rest = end - captured
-        return played + PERIOD - max(0.0, rest) if rest < PERIOD - 1e-4 else None
+        end, played, covered = self._blocks[index]
+        rest = max(0.0, end - captured)
+        return played + max(0.0, PERIOD - rest) if rest < covered - 1e-4 else None
 
 
 def heard_times(blocks: Iterable[PlayedBlock]) -> _Heard:
     """What was heard when, from the blocks played."""
-    return _Heard((b.captured, b.played) for b in blocks if b.kind in HEARD)
+    return _Heard(b for b in blocks if b.kind in HEARD and not math.isnan(b.captured))

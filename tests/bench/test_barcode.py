@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from limen.bench.barcode import ROWS, read, stamp
-from limen.bench.picture_quality import luma
+from limen.bench.picture_quality import MAX_PSNR_DB, PictureQuality, luma
+from limen.scheduler.types import Region
 
 
 def picture(width: int = 640, height: int = 360) -> av.VideoFrame:
@@ -54,3 +55,13 @@ def test_wrong_arguments_are_refused() -> None:
         stamp(picture(), 65536)
     with pytest.raises(ValueError, match="at least"):
         stamp(picture(64, 32), 1)
+
+
+def test_its_rows_are_no_part_of_a_pictures_quality() -> None:
+    plain = picture()
+    source, shown = luma(plain), luma(stamp(plain, 77))
+    for rows, same in ((ROWS, True), (ROWS - 1, False)):
+        quality = PictureQuality()
+        quality.add(source, shown, Region(0.0, 0.5, 1.0, 0.5), unjudged_rows=rows)
+        assert (quality.region_psnr_db == MAX_PSNR_DB) == same
+        assert quality.background_psnr_db == MAX_PSNR_DB
