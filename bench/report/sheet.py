@@ -31,7 +31,8 @@ th { font-weight: 600; } thead th { vertical-align: bottom; border-bottom: 2px s
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); }
 tr.group th { background: var(--rise); }
 td .range { display: block; color: var(--soft); font-size: 12.5px; white-space: nowrap; }
-td { white-space: nowrap; } td.words, thead th.words { white-space: normal; text-align: left; min-width: 15em; }
+td { white-space: nowrap; }
+td.words, thead th.words { white-space: normal; text-align: left; min-width: 15em; }
 td.good { color: var(--good); font-weight: 600; } td.bad { color: var(--bad); font-weight: 600; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 18px; }
 figure { margin: 8px 0; } figure img { display: block; width: 100%; height: auto; }

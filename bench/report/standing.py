@@ -21,7 +21,7 @@ LOSS_LIMIT = 0.1
 """Share of packets lost up to which speech is to be on time."""
 CONSTRAINED_MS = 20.0
 """p95 wait in bare QUIC's queue from which a link counts as constrained: a chunk of sound. Its
-utilization would not tell: losses keep CUBIC below the rate of a link that it fills now and then."""
+utilization would not tell: losses keep CUBIC below the rate of a link it fills now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def standing_markdown(lines: Sequence[Mapping[str, Any]], folder: Path) -> str:
         f"From {len(good)} runs ({seeds} {'seed' if seeds == 1 else 'seeds'}"
         f"{', ' + dates[-1] if dates else ''}{', limen ' + ', '.join(commits) if commits else ''})"
         f", {busy} of them on a busy machine, {len(lines) - len(good)} failed. Medians over seeds; "
-        "where several links bear on a goal, the worst decides and is named. Constrained: bare QUIC "
-        f"waits {CONSTRAINED_MS:.0f} ms or more in the queue (p95).\n\n"
+        "where several links bear on a goal, the worst decides and is named. Constrained: bare "
+        f"QUIC waits {CONSTRAINED_MS:.0f} ms or more in the queue (p95).\n\n"
         "| what | goal | measured | |\n|---|---|---|---|\n"
     )
     for row in standing_rows(lines, folder):
