@@ -45,6 +45,9 @@ JUMP = 1.0
 """The most a change costs: two windows of speech pay for a buffer filled anew."""
 LOUD_DB = 30.0
 """Windows this much below the loudest speech say nothing of the delay."""
+DEAF = 1e-6
+"""A window's energy, full scale being 1, below which nothing was recorded. A room's noise is more,
+and codecs keep enough of its shape to find it: a microphone nobody spoke into has a delay, too."""
 STILL = 0.25
 """Seconds around a block over which its output's clock is taken to stand still."""
 STRETCH = 0.001
@@ -131,7 +134,7 @@ def _delays(played: Floats, source: Floats, begins: Doubles) -> Doubles | None:
     windows = [padded[i * HOP : i * HOP + WINDOW] for i in range(count)]
     energy = np.array([float(np.dot(w, w)) for w in windows])
     loud = energy > np.quantile(energy, 0.98) * 10 ** (-LOUD_DB / 10)
-    loud &= energy > 1e-4
+    loud &= energy > DEAF
     if not loud.any():
         return None
     scores = np.zeros((count, reach // BIN), np.float32)
