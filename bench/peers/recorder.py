@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pictures = NDArray[np.uint8]
+PICTURES_FILE = "pictures.yuv"
 
 
 class EventLog:
@@ -84,7 +85,7 @@ class Viewer:
 
     def write(self, folder: Path, log: EventLog) -> None:
         """Write pictures and sound; the pictures' times go to the log as `shown` events."""
-        with (folder / "pictures.yuv").open("wb") as file:
+        with (folder / PICTURES_FILE).open("wb") as file:
             for picture, captured, shown in self._pictures:
                 planes = picture.to_ndarray()
                 file.write(planes.tobytes())
@@ -100,7 +101,7 @@ class Viewer:
 
 def read_pictures(folder: Path, *, width: int, height: int) -> Pictures:
     """The shown pictures as (n, height * 3 / 2, width) uint8, yuv420p, mapped and not read."""
-    path = folder / "pictures.yuv"
+    path = folder / PICTURES_FILE
     rows = height * 3 // 2
     if path.stat().st_size == 0:
         return np.zeros((0, rows, width), np.uint8)

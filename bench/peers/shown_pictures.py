@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..barcode import read
-from .recorder import EventLog
+from .recorder import PICTURES_FILE, EventLog
 
 WARM_UP_INDEX = 0x8000
 """Barcodes from here on are of pictures sent before the run: they are not counted."""
@@ -50,13 +50,13 @@ class PictureSpool:
     def finish(
         self, log: EventLog, *, captured: Sequence[float], width: int, height: int
     ) -> dict[str, int]:
-        """Write `pictures-<track>.yuv` and the `shown` events; `captured` are the capture stamps.
+        """Write the run's pictures and the `shown` events; `captured` are the capture stamps.
 
         Returns how many were shown, scaled and not legible.
         """
         self._file.close()
         counts = {"shown": 0, "scaled": 0, "illegible": 0}
-        target = self._folder / f"pictures-{self._track}.yuv"
+        target = self._folder / PICTURES_FILE
         with self._path.open("rb") as spool, target.open("wb") as file:
             for entry in self._entries:
                 pixels = np.frombuffer(spool.read(entry.width * entry.height * 3 // 2), np.uint8)
