@@ -5,6 +5,9 @@ Backends, in order of preference:
 - `kernel`: netem of this kernel, in a third namespace between the two.
 - `uml`: netem of a user-mode-linux between the two, for kernels without.
 - `tun`: the link model driving two TUN devices (`tun.py`).
+
+A profile whose rate changes goes over `tun` before `uml`: `tc` inside user-mode-linux takes 0.26 to
+0.4 s to start and change a rate (measured), longer than a queue takes to fill.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ def _probe_kernel() -> str | None:
 
 
 def choose_backend(profile: LinkProfile, wanted: str = "auto") -> Backend:
-    """The backend for a profile. Raises LabError when there is none, with the reasons."""
+    """The backend for a profile. Raises LabError when there is none, with the reasons.
+
+    `wanted`: one of `BACKENDS`, or `auto` for the first that can be had in the module's order.
+    """
     reasons = dict(probe())
     for spec in (profile.down, profile.up):
         cannot = unsupported(spec)
@@ -56,7 +62,8 @@ def choose_backend(profile: LinkProfile, wanted: str = "auto") -> Backend:
             if cannot is not None and reasons[name] is None:
                 reasons[name] = f"real netem cannot do {cannot}"
     if wanted == "auto":
-        for name in BACKENDS:
+        steps = any(len(spec.steps) > 1 for spec in (profile.down, profile.up))
+        for name in ("kernel", "tun", "uml") if steps else BACKENDS:
             if reasons[name] is None:
                 return name
         raise LabError("; ".join(dict.fromkeys(str(reason) for reason in reasons.values())))
