@@ -177,10 +177,10 @@ class Browser:
             await pipe.drain()
             async with asyncio.timeout(timeout):
                 return await answer
-        except OSError as error:
-            raise BrowserError(f"Chromium has ended ({method}: {error})") from error
         except TimeoutError:
             raise BrowserError(f"Chromium did not answer {method} in {timeout:g} s") from None
+        except OSError as error:
+            raise BrowserError(f"Chromium has ended ({method}: {error})") from error
         finally:
             self._answers.pop(number, None)
 

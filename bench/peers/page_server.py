@@ -55,8 +55,8 @@ class PageServer:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *arguments: object) -> None:
-                del arguments
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
+                del format, args
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
