@@ -1,12 +1,14 @@
 """limen as a user would embed it: the public interface only.
 
 The receiver tells where its viewer looks, with tags on the picture's track; speech is tagged by
-the sender's own ears. The picture's rate follows the link, up to the nominal rate.
+the sender's own ears. The picture's rate follows the link, up to the nominal rate. `static.py` is
+the same without any tag.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import time
 from pathlib import Path
@@ -28,12 +30,14 @@ from .plan import RunPlan
 from .program import report_live, run_peer
 from .recorder import EventLog, LiveDelays, Viewer
 
+SOUND_FIRST = 0.9
+"""Importance of all sound where nothing says which matters: a weight of 42 beside a picture's 3."""
 GAZE_INTERVAL = 1 / 30
 """Seconds between points of gaze: slow eye trackers give 30 a second, good ones 120."""
 
 
-async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
-    """Publish the scene's tracks and send them in real time."""
+async def send(plan: RunPlan, folder: Path, parent: Parent, *, tags: bool = True) -> None:
+    """Publish the scene's tracks and send them in real time; `tags`: sound brings its own."""
     scene = plan.load_scene()
     source = load_source(scene)
     log = EventLog()
@@ -56,6 +60,8 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
             ),
         )
         kind = Audio(bitrate_bps=plan.voice_bps, deadline=plan.voice_deadline)
+        if not tags:
+            kind = dataclasses.replace(kind, importance=SOUND_FIRST, speech_tags=False)
         voices = {track: session.publish(track, kind) for track in source.sounds}
         for publication in (face, *voices.values()):
             trace.names[publication.info.number] = publication.name
@@ -102,8 +108,8 @@ class _SenderTrace:
         self._log.add(event, track=self.names[key[0]], captured=self._captured[key], **more)
 
 
-async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
-    """Subscribe to everything, keep what is seen and heard, and tell where the viewer looks."""
+async def receive(plan: RunPlan, folder: Path, parent: Parent, *, tags: bool = True) -> None:
+    """Subscribe to everything, keep what is seen and heard; `tags`: tell where the viewer looks."""
     scene = plan.load_scene()
     log, viewer, live = EventLog(), Viewer(), LiveDelays()
     names: dict[int, str] = {}
@@ -128,7 +134,8 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
                     group.create_task(_listen(session, microphone.track, names, viewer))
                 group.create_task(_watch(session, scene.picture_track, names, viewer))
                 start = (await parent.receive())["start"]
-                group.create_task(_gaze(session, scene, start))
+                if tags:
+                    group.create_task(_gaze(session, scene, start))
                 gc.collect()
                 gc.freeze()
                 end = start + plan.duration + plan.drain
