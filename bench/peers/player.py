@@ -1,8 +1,8 @@
 """Playout for peers that bring none: limen's own parts, driven by a few tasks.
 
-So that two recordings differ by what arrived when, not by how well it was played. The transport
-below is taken to be reliable: a picture's reference is waited for as long as it takes, and none
-is ever asked for anew.
+So that two recordings differ by what arrived when, not by how well it was played. Over a transport
+that is taken to be reliable (`PATIENT`), a picture's reference is waited for as long as it takes,
+and none is ever asked for anew; over one that skips (`SKIPPING`), the next keyframe goes on.
 """
 
 from __future__ import annotations
@@ -23,19 +23,28 @@ from .capture import wait_until
 from .recorder import Viewer
 
 PATIENT = VideoSettings(max_wait=60.0, round_trips=1000.0, max_frames=2000, max_bytes=64_000_000)
+SKIPPING = VideoSettings()
 
 
 class Player:
     """Feed `sound` and `picture` with whole objects; the viewer is told what was played."""
 
-    def __init__(self, picture_track: str, sound_tracks: list[str], viewer: Viewer) -> None:
+    def __init__(
+        self,
+        picture_track: str,
+        sound_tracks: list[str],
+        viewer: Viewer,
+        *,
+        waiting: VideoSettings = PATIENT,
+    ) -> None:
         self._viewer = viewer
         self._picture_track = picture_track
         self._clock = PlayoutClock()
         if sound_tracks:
             self._clock.set_master(sound_tracks[0])
         self._buffers = {track: JitterBuffer(OpusDecoder(), channels=1) for track in sound_tracks}
-        self._release = VideoRelease(PATIENT)
+        self._release = VideoRelease(waiting)
+        self._skips = waiting is not PATIENT
         self._decoder = VideoDecoder()
         self._worker = CodecWorker("player")
         self._pictures: asyncio.Queue[Release] = asyncio.Queue()
@@ -69,14 +78,16 @@ class Player:
         sequence: int,
         captured: float,
         duration: float,
+        is_key: bool,
         now: float,
     ) -> None:
-        """One picture has come; each waits for the one before it, keyframes too: all will come."""
+        """One picture has come; it waits for the one before, a keyframe too if all will come."""
         self._clock.observe(self._picture_track, captured, now)
-        number, is_first = ObjectId(0, 0, sequence), sequence == 0
-        needs = () if is_first else (ObjectId(0, 0, sequence - 1),)
+        number = ObjectId(0, 0, sequence)
+        alone = is_key if self._skips else sequence == 0
+        needs = () if alone else (ObjectId(0, 0, sequence - 1),)
         self._release.insert(
-            VideoArrival(number, captured, duration, payload, is_first, needs), now=now
+            VideoArrival(number, captured, duration, payload, alone, needs), now=now
         )
         for release in self._release.poll(now=now):
             self._pictures.put_nowait(release)

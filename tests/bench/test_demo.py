@@ -17,7 +17,7 @@ from limen.bench.demo.demo import away_spans
 from limen.bench.demo.movie import Film, mix, write_film
 from limen.bench.demo.table import rows
 from limen.bench.objects import ObjectClass
-from limen.bench.peers.fifo import FifoObject
+from limen.bench.peers.nominal import NominalObject
 from limen.bench.peers.plan import RunPlan
 from limen.bench.peers.recorder import EventLog, PlayedBlock, Viewer, read_pictures, read_sound
 from limen.bench.runs.ends import PeerProcess, RunError
@@ -197,8 +197,8 @@ def test_away_spans_end_with_the_run(scene: Scene) -> None:
 
 
 def test_fifo_objects_survive_the_wire() -> None:
-    obj = FifoObject(2, 77, 1234.5, 0.02, b"opus")
-    assert FifoObject.decode(obj.encode()) == obj
+    obj = NominalObject(2, 77, False, 1234.5, 0.02, b"opus")
+    assert NominalObject.decode(obj.encode()) == obj
 
 
 def test_a_peer_that_cannot_start_says_why(tmp_path: Path) -> None:
