@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import importlib.util
 import struct
 import time
@@ -39,13 +40,18 @@ def missing() -> str | None:
     return None
 
 
+def _library() -> Any:
+    # It may be absent, and its own types call its errors no exceptions.
+    return importlib.import_module("moq")
+
+
 def _track(number: int) -> str:
     return f"track-{number}"
 
 
 async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Publish the scene at its nominal rates."""
-    import moq  # noqa: PLC0415 - optional
+    moq = _library()
 
     source = load_source(plan.load_scene())
     log = EventLog()
@@ -93,7 +99,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
 
 async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Subscribe to every track and play out what comes."""
-    import moq  # noqa: PLC0415 - optional
+    moq = _library()
 
     scene = plan.load_scene()
     names = [scene.picture_track, *(microphone.track for microphone in scene.microphones)]
@@ -130,7 +136,7 @@ async def _told_start(parent: Parent) -> float:
 
 async def _follow(broadcast: Any, number: int, plan: RunPlan, sink: NominalSink) -> None:
     """Take every frame of one track, its groups side by side."""
-    import moq  # noqa: PLC0415 - optional
+    moq = _library()
 
     wanted = moq.Subscription(
         priority=SOUND_PRIORITY if number else PICTURE_PRIORITY,
