@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codecs.opus import OpusDecoder, OpusEncoder
+from ..speech_quality import PesqMissing, pesq_wb
 
 FRAME = 960
 LOSS, BURST = 0.05, 3
@@ -85,15 +86,6 @@ def _decode(
 
 def _pesq(sound: NDArray[np.float32], heard: NDArray[np.float32], lookahead: int) -> float | None:
     try:
-        import pesq  # noqa: PLC0415 - an extra, and C  # pyright: ignore[reportMissingImports]
-    except ImportError:
+        return pesq_wb(sound[:-lookahead], heard[lookahead:])
+    except PesqMissing:
         return None
-    reference, degraded = sound[:-lookahead], heard[lookahead:]
-    return float(pesq.pesq(16_000, _to_16k(reference), _to_16k(degraded), "wb"))
-
-
-def _to_16k(sound: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Every third sample, behind a low-pass at 7.5 kHz."""
-    taps = np.arange(-96, 97)
-    window = np.sinc(taps * 15 / 48) * np.hamming(len(taps)) * 15 / 48
-    return np.convolve(sound, window, mode="same")[::3].astype(np.float32)

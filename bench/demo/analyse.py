@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ..peers.capture import load_source
 from ..peers.plan import RunPlan
-from ..peers.recorder import read_pictures
-from ..picture_quality import PictureQuality, luma
-from ..runs.records import SAME, read_run
+from ..runs.quality import judge_pictures, read_run_pictures
+from ..runs.records import read_run
 from .movie import Film, write_film
 
 
@@ -28,23 +27,11 @@ def analyse(request: Path) -> None:
     scene = plan.load_scene()
     source = load_source(scene)
     log = read_run(folder, start=order["start"])
-    first = source.pictures[0][1]
-    width, height = log.size or (first.width, first.height)
-    pictures = read_pictures(folder, width=width, height=height)
-    quality = PictureQuality()
-    shown = {round((captured - log.start) / SAME): i for i, (captured, _) in enumerate(log.shown)}
-    for time, picture in source.pictures:
-        near = round(time / SAME)
-        index = next((shown[n] for n in (near, near - 1, near + 1) if n in shown), None)
-        point = scene.gaze_at(time)
-        quality.add(
-            luma(picture),
-            None if index is None else pictures[index][:height],
-            None if point is None else point.region,
-        )
+    pictures = read_run_pictures(folder, source, log)
+    quality = judge_pictures(plan, scene, source, log, pictures)
     film = Film(
         title=order["title"],
-        size=(width, height),
+        size=(pictures.shape[2], pictures.shape[1] * 2 // 3),
         length=plan.duration + plan.drain,
         start=log.start,
         shown=log.shown,

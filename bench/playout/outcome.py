@@ -13,13 +13,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .speech import FRAME_S, RATE, Flags, Sound, Speech, to_16k
+from ..speech_quality import pesq_wb
+from .speech import FRAME_S, RATE, Flags, Sound, Speech
 
 PESQ_SECONDS = 6.0
 """PESQ was trained on sentences of 8 s and less (ITU-T P.862)."""
@@ -27,11 +27,6 @@ WARM_UP = 4.0
 """Seconds at the start that count for nobody: every buffer learns first."""
 CREDIT_S = 0.5
 """Seconds of whole sound after which a gap is closed: what is dropped later is another loss."""
-WORST_PESQ = 1.0
-
-
-class PesqMissing(RuntimeError):  # noqa: N818 - named for what the caller can do about it
-    """The `pesq` package is not installed."""
 
 
 @dataclass(slots=True)
@@ -146,16 +141,6 @@ def _damage(
 
 def pesq_score(speech: Speech, outcome: Outcome) -> float:
     """Mean PESQ-WB over stretches of the talk that are mostly speech."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pesq import (  # noqa: PLC0415 - an extra  # pyright: ignore[reportMissingImports]
-                NoUtterancesError,
-                pesq,
-            )
-    except ImportError as error:
-        words = "PESQ needs the package pesq, and that a C compiler: pip install 'limen[pesq]'"
-        raise PesqMissing(words) from error
     heard = np.concatenate(outcome.sound)
     block = round(outcome.block_s * RATE)
     place = _places(np.asarray(outcome.captured))
@@ -168,10 +153,6 @@ def pesq_score(speech: Speech, outcome: Outcome) -> float:
             first, last = np.searchsorted(place, [begin, end], side="right")
             played = heard[first * block : last * block + speech.lookahead]
             source = speech.sound[round(begin * RATE) : round(end * RATE)]
-            try:
-                score = float(pesq(16_000, to_16k(source), to_16k(played), "wb"))
-            except NoUtterancesError:
-                score = WORST_PESQ
-            scores.append(score)
+            scores.append(pesq_wb(source, played))
         begin = end
     return float(np.mean(scores)) if scores else float("nan")

@@ -71,17 +71,6 @@ def default_sound(*, seed: int) -> Sound:
             return read_sound(generate_media(folder, seed=seed, seconds=30.0).voices)
 
 
-def to_16k(sound: Sound) -> Sound:
-    """48 kHz mono to 16 kHz."""
-    resampler = av.AudioResampler(format="flt", layout="mono", rate=16_000)
-    frame = av.AudioFrame.from_ndarray(
-        np.ascontiguousarray(sound[None], dtype=np.float32), format="flt", layout="mono"
-    )
-    frame.sample_rate = RATE
-    frames = [*resampler.resample(frame), *resampler.resample(None)]
-    return np.concatenate([f.to_ndarray()[0] for f in frames]).astype(np.float32)
-
-
 def make_speech(sound: Sound, *, seconds: float, bitrate_bps: int = 32_000) -> Speech:
     """Repeat `sound` to `seconds` and encode it. Takes about 3 % of that time."""
     count = round(seconds / FRAME_S)
