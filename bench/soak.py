@@ -2,7 +2,9 @@
 
 A sender process encodes 640×360 at 30 pictures a second and one voice, through the seeded link of
 a profile, to a receiver process that plays both out. Every second each notes its resident memory;
-at the end the spread after the first minute and the tick's lateness are printed as JSON.
+at the end the spread after the first minute and the tick's lateness are printed as JSON. A third
+process that has nothing else to do notes how late the machine wakes it (`machine`): no tick can be
+more exact than that.
 
     python -m limen.bench.soak --minutes 10
 """
@@ -26,6 +28,7 @@ import numpy as np
 import limen
 
 from .link.launch import ProxyProcess
+from .runs.host import HostWatch
 
 PICTURES = 90
 """Different pictures, shown in turn: three seconds at 30 fps."""
@@ -144,6 +147,12 @@ async def _send(port: int, fingerprint: str, minutes: float, seed: int) -> dict[
     return {"memory_mb": memory, "stats": stats}
 
 
+def _watch_process(pipe: Connection) -> None:
+    with HostWatch() as watch:
+        pipe.recv()
+    pipe.send(watch.to_dict())
+
+
 def _receiver_process(pipe: Connection) -> None:
     asyncio.run(_receive(pipe))
 
@@ -171,11 +180,15 @@ def main() -> None:
     receiver = context.Process(target=_receiver_process, args=(theirs,), daemon=True)
     receiver.start()
     port, fingerprint = ours.recv()
+    watched, theirs = context.Pipe()
+    context.Process(target=_watch_process, args=(theirs,), daemon=True).start()
     with ProxyProcess(options.profile, target=("127.0.0.1", port), seed=options.seed) as link:
         sent = asyncio.run(_send(link.port, fingerprint, options.minutes, options.seed))
         ours.recv()  # "subscribed"
         received = ours.recv()
         link_stats = link.stop()
+    watched.send("over")
+    machine = watched.recv()
     receiver.join(5)
     stats = sent["stats"]
     result = {
@@ -187,7 +200,7 @@ def main() -> None:
         "shown": received["shown"],
         "published": stats["published"],
         "queue_delay_ms": link_stats["down"]["queue_delay_ms"],
-        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "machine": machine,
     }
     print(json.dumps(result, indent=2))  # noqa: T201 - this program's output
     flat = all(
