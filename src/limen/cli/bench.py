@@ -13,6 +13,7 @@ import typer
 from .bench_codecs import codecs
 from .bench_playout import playout
 from .bench_runs import compare, report, run
+from .bench_virtual import virtual
 
 if TYPE_CHECKING:
     from ..bench.link.lab.measure import Calibration
@@ -30,6 +31,7 @@ app.command("report")(report)
 app.command("compare")(compare)
 app.command("codecs")(codecs)
 app.command("playout")(playout)
+app.command("virtual")(virtual)
 
 
 @app.command("list")
