@@ -1,8 +1,9 @@
 """One thread for one codec: the event loop hands work over and awaits the result.
 
 Encoders and decoders take milliseconds and release the GIL; on the loop they would delay every
-packet. A worker is one daemon thread with a bounded queue, so calls on one codec stay in order
-and one at a time, and a caller that is too fast waits instead of filling memory.
+packet. A worker is one daemon thread that takes calls strictly in the order in which they were
+made, one at a time. Each caller waits for its own, so whoever awaits one before the next keeps the
+queue short; `pending` tells the others how far the codec is behind.
 """
 
 from __future__ import annotations
@@ -36,15 +37,11 @@ class CodecWorker:
     those still queued end with CodecError, as do later ones.
     """
 
-    def __init__(self, name: str = "codec", *, max_queue: int = 8) -> None:
-        if max_queue < 1:
-            raise ValueError(f"a worker's queue holds at least 1 call, got {max_queue!r}")
+    def __init__(self, name: str = "codec") -> None:
         self.name = name
-        self._max_queue = max_queue
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._pending = 0
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"limen-{name}", daemon=True)
         self._thread.start()
@@ -57,25 +54,15 @@ class CodecWorker:
     async def run(self, func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`func(*args, **kwargs)`, run in the worker's thread; its exception is raised here.
 
-        Waits while the queue is full. Raises CodecError when the worker is closed.
+        Raises CodecError when the worker is closed.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        job = _Job(lambda: func(*args, **kwargs), loop, done)
-        while not self._offer(job):
-            gate: asyncio.Future[None] = loop.create_future()
-            with self._lock:
-                self._waiters.append((loop, gate))
-                if self._pending < self._max_queue or self._closed:
-                    gate.set_result(None)  # a place came free between the two locks
-            try:
-                await gate
-            except asyncio.CancelledError:
-                self._wake()  # the place that was meant for us goes to the next
-                raise
-            finally:
-                with self._lock, contextlib.suppress(ValueError):
-                    self._waiters.remove((loop, gate))
+        with self._lock:
+            if self._closed:
+                raise CodecError(f"the codec worker {self.name!r} is closed")
+            self._pending += 1
+            self._jobs.put(_Job(lambda: func(*args, **kwargs), loop, done))
         return await done
 
     def close(self) -> None:
@@ -86,24 +73,6 @@ class CodecWorker:
                 self._jobs.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-
-    def _offer(self, job: _Job) -> bool:
-        """Queue a call; False when the queue is full."""
-        with self._lock:
-            if self._closed:
-                raise CodecError(f"the codec worker {self.name!r} is closed")
-            if self._pending >= self._max_queue:
-                return False
-            self._pending += 1
-            self._jobs.put(job)
-            return True
-
-    def _wake(self) -> None:
-        with self._lock:
-            waiters = self._waiters[:] if self._closed else self._waiters[:1]
-            del self._waiters[: len(waiters)]
-        for loop, gate in waiters:
-            _call(loop, _finish, gate, None, None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -116,15 +85,10 @@ class CodecWorker:
                     result = job.call()
                 except BaseException as caught:  # it is raised in the caller
                     problem = caught
-            self._release()
+            with self._lock:
+                self._pending -= 1
             _call(job.loop, _finish, job.done, result, problem)
             del job, result, problem  # keep no picture alive while waiting for the next
-        self._wake()
-
-    def _release(self) -> None:
-        with self._lock:
-            self._pending -= 1
-        self._wake()
 
 
 def _call(loop: asyncio.AbstractEventLoop, func: Callable[..., None], *args: object) -> None:

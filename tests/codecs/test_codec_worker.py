@@ -40,20 +40,33 @@ async def test_an_exception_comes_back_as_itself_and_the_worker_goes_on() -> Non
     worker.close()
 
 
-async def test_a_full_queue_makes_callers_wait_and_the_loop_stays_free() -> None:
-    worker = CodecWorker("full", max_queue=2)
+async def test_callers_wait_for_their_turn_and_the_loop_stays_free() -> None:
+    worker = CodecWorker("full")
     gate = threading.Event()
     tasks = [asyncio.create_task(worker.run(gate.wait, 5)) for _ in range(5)]
     await asyncio.sleep(0.02)
-    assert worker.pending == 2
+    assert worker.pending == 5
     assert not any(task.done() for task in tasks)
     gate.set()
     assert await asyncio.gather(*tasks) == [True] * 5
     worker.close()
 
 
+async def test_calls_made_while_others_wait_come_after_them() -> None:
+    worker = CodecWorker("turns")
+    seen: list[int] = []
+    first = [asyncio.create_task(worker.run(seen.append, n)) for n in range(200)]
+    second = []
+    for n in range(200, 400):
+        await asyncio.sleep(0)
+        second.append(asyncio.create_task(worker.run(seen.append, n)))
+    await asyncio.gather(*first, *second)
+    assert seen == list(range(400))
+    worker.close()
+
+
 async def test_a_cancelled_call_that_had_not_begun_never_runs() -> None:
-    worker = CodecWorker("cancel", max_queue=2)
+    worker = CodecWorker("cancel")
     gate = threading.Event()
     ran: list[int] = []
     first = asyncio.create_task(worker.run(gate.wait, 5))
@@ -70,7 +83,7 @@ async def test_a_cancelled_call_that_had_not_begun_never_runs() -> None:
 
 
 async def test_close_ends_what_was_queued_and_refuses_what_comes_after() -> None:
-    worker = CodecWorker("close", max_queue=2)
+    worker = CodecWorker("close")
     started, gate = threading.Event(), threading.Event()
 
     def slow() -> str:

@@ -109,9 +109,9 @@ async def test_a_request_says_what_the_peer_has_and_gets_a_repair(sessions: Any)
 
 
 async def test_unknown_codecs_end_in_words_on_both_sides(sessions: Any) -> None:
-    with pytest.raises(UsageError, match="codec is one of h264, vp8, vp9, av1, got 'h265'"):
+    with pytest.raises(UsageError, match="codec is one of 'h264', 'vp8', 'vp9', 'av1', got 'h265'"):
         limen.Video(codec="h265")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="layers is 1 to 1 with h264, got 2"):
+    with pytest.raises(UsageError, match="layers with h264 is a whole number from 1 to 1, got 2"):
         limen.Video(layers=2)
     async with sessions() as (client, server):
         announce = server.core.announce

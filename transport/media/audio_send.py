@@ -64,7 +64,7 @@ class AudioPublication(Publication):
         self._speech = SpeechSource(name) if kind.speech_tags else None
         self._last: FramedAudio | None = None
         self._last_captured = float("inf")
-        self._worker = CodecWorker(f"audio-{name}", max_queue=64)
+        self._worker = CodecWorker(f"audio-{name}")
 
     async def send(
         self,

@@ -42,7 +42,7 @@ class VideoReceiver(Receiver[VideoFrame]):
             self._decoder = VideoDecoder(codec)
         except (CodecError, TypeError) as error:
             raise PeerError(f"track {info.name!r} cannot be decoded: {error}") from error
-        self._worker = CodecWorker(f"decode-{info.name}", max_queue=2)
+        self._worker = CodecWorker(f"decode-{info.name}")
         self._timer = make_timer(loop, self._poll)
         self._waiting: deque[tuple[Release, tuple[int, int] | None]] = deque()
         self._sizes: dict[ObjectId, tuple[int, int] | None] = {}

@@ -77,7 +77,7 @@ class VideoPublication(Publication):
         self._lost_after: int | None = None
         self._last_repair = float("-inf")
         self._gesture = GestureSource(name) if kind.gesture_tags else None
-        self._worker = CodecWorker(f"video-{name}", max_queue=2)
+        self._worker = CodecWorker(f"video-{name}")
         self._keyframe_wanted = False
         self._last_keyframe = float("-inf")
         self._last_captured = float("-inf")
