@@ -25,7 +25,7 @@ def analyse(request: Path) -> None:
     folder = Path(order["folder"])
     plan = RunPlan.read(folder / "plan.json")
     scene = plan.load_scene()
-    source = load_source(scene)
+    source = load_source(scene, barcode=plan.barcode)
     log = read_run(folder, start=order["start"])
     pictures = read_run_pictures(folder, source, log)
     quality = judge_pictures(plan, scene, source, log, pictures)

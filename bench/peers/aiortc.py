@@ -49,7 +49,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Feed the tracks on the schedule."""
     from aiortc import RTCPeerConnection, RTCSessionDescription  # noqa: PLC0415 - optional
 
-    pictures, sounds = rehearse(load_source(plan.load_scene()))
+    pictures, sounds = rehearse(load_source(plan.load_scene(), barcode=True))
     _set_rates(plan)
     connection = RTCPeerConnection(_configuration())
     feeds = _feeds(pictures, sounds)

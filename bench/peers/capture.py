@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import av
 
+from ..barcode import stamp
 from ..scene import SOUND_RATE, Floats, Scene
 
 BLOCK = 960
@@ -40,12 +41,14 @@ class Source:
         return (len(self.pictures) - 1) / (self.pictures[-1][0] - self.pictures[0][0])
 
 
-def load_source(scene: Scene) -> Source:
-    """Decode everything."""
+def load_source(scene: Scene, *, barcode: bool) -> Source:
+    """Decode everything; `barcode`: each picture carries its number (`bench/barcode.py`)."""
     pictures = [
         (at, frame if frame.format.name == "yuv420p" else frame.reformat(format="yuv420p"))
         for at, frame in scene.pictures()
     ]
+    if barcode:
+        pictures = [(at, stamp(frame, number)) for number, (at, frame) in enumerate(pictures)]
     sounds = {}
     for microphone in scene.microphones:
         sound = scene.sound(microphone.track)

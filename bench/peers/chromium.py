@@ -48,7 +48,7 @@ SETTLE = 1.0
 
 async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Hand the scene to the browser."""
-    pictures, sounds = rehearse(load_source(plan.load_scene()))
+    pictures, sounds = rehearse(load_source(plan.load_scene(), barcode=True))
     media = _Media(pictures, sounds)
     gc.collect()
     gc.freeze()

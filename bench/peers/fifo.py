@@ -35,7 +35,7 @@ ALPN = ["fifo/1"]
 
 async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Encode at the nominal rates and send everything."""
-    source = load_source(plan.load_scene())
+    source = load_source(plan.load_scene(), barcode=plan.barcode)
     log = EventLog()
     configuration = QuicConfiguration(
         alpn_protocols=ALPN,

@@ -39,7 +39,7 @@ GAZE_INTERVAL = 1 / 30
 async def send(plan: RunPlan, folder: Path, parent: Parent, *, tags: bool = True) -> None:
     """Publish the scene's tracks and send them in real time; `tags`: sound brings its own."""
     scene = plan.load_scene()
-    source = load_source(scene)
+    source = load_source(scene, barcode=plan.barcode)
     log = EventLog()
     trace = _SenderTrace(log)
     parent.tell(ready=True)

@@ -53,7 +53,7 @@ async def send(plan: RunPlan, folder: Path, parent: Parent) -> None:
     """Publish the scene at its nominal rates."""
     moq = _library()
 
-    source = load_source(plan.load_scene())
+    source = load_source(plan.load_scene(), barcode=plan.barcode)
     log = EventLog()
     parent.tell(ready=True)
     where = (await parent.receive())["connect"]

@@ -58,7 +58,7 @@ class Peer:
 
 
 _HERE = __name__.rpartition(".")[0]
-_MEDIA = frozenset({PICTURE, SOUND, SEVERAL_PICTURES})
+_MEDIA = frozenset({PICTURE, SOUND})
 
 PEERS: dict[str, Peer] = {
     peer.name: peer
@@ -69,7 +69,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.fifo",
             missing=_nothing,
             needs_namespaces=False,
-            carries=frozenset({*_MEDIA, DATA}),
+            carries=_MEDIA,
         ),
         Peer(
             name="static",
@@ -77,7 +77,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.static",
             missing=_nothing,
             needs_namespaces=False,
-            carries=frozenset({*_MEDIA, DATA}),
+            carries=_MEDIA,
         ),
         Peer(
             name="limen",
@@ -85,7 +85,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.limen",
             missing=_nothing,
             needs_namespaces=False,
-            carries=frozenset({*_MEDIA, DATA, TAGS}),
+            carries=_MEDIA | {TAGS},
         ),
         Peer(
             name="chromium",
@@ -93,7 +93,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.chromium",
             missing=_asked(f"{_HERE}.chromium"),
             needs_namespaces=True,
-            carries=frozenset({PICTURE, SOUND}),
+            carries=_MEDIA,
         ),
         Peer(
             name="moq",
@@ -110,7 +110,7 @@ PEERS: dict[str, Peer] = {
             module=f"{_HERE}.aiortc",
             missing=_asked(f"{_HERE}.aiortc"),
             needs_namespaces=True,
-            carries=frozenset({PICTURE, SOUND}),
+            carries=_MEDIA,
             packages=("aiortc",),
         ),
     )

@@ -39,7 +39,7 @@ class RehearsedPictures:
 
 
 def rehearse(source: Source) -> tuple[dict[str, RehearsedPictures], dict[str, list[Floats]]]:
-    """A source's pictures and sounds by track, with their warm-up."""
+    """The pictures and sounds of a source with barcodes by track, with their warm-up."""
     pictures = {
         source.picture_track: _pictures(source.picture_track, source.pictures, fps=source.fps)
     }
@@ -57,7 +57,7 @@ def _pictures(
     ]
     captured = [at for at, _ in pictures]
     times += [WARM_UP + at for at in captured]
-    frames += [stamp(frame, number) for number, (_, frame) in enumerate(pictures)]
+    frames += [frame for _, frame in pictures]
     return RehearsedPictures(track, times, frames, captured)
 
 

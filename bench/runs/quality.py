@@ -49,7 +49,7 @@ class Quality:
 def measure_quality(plan: RunPlan, folder: Path, *, start: float) -> Quality:
     """Judge what a run left in its folder; `start` is run time 0 on the monotonic clock."""
     scene = plan.load_scene()
-    source = load_source(scene)
+    source = load_source(scene, barcode=plan.barcode)
     log = read_run(folder, start=start)
     quality = judge_pictures(plan, scene, source, log, read_run_pictures(folder, source, log))
     count, longest = freezes([at for _, at in log.shown], frame_time=1.0 / source.fps)

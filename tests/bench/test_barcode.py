@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from limen.bench.barcode import ROWS, read, stamp
+from limen.bench.peers.capture import load_source
 from limen.bench.picture_quality import MAX_PSNR_DB, PictureQuality, luma
+from limen.bench.scene import load_scene
 from limen.scheduler.types import Region
 
 
@@ -65,3 +67,10 @@ def test_its_rows_are_no_part_of_a_pictures_quality() -> None:
         quality.add(source, shown, Region(0.0, 0.5, 1.0, 0.5), unjudged_rows=rows)
         assert (quality.region_psnr_db == MAX_PSNR_DB) == same
         assert quality.background_psnr_db == MAX_PSNR_DB
+
+
+def test_every_peer_of_a_barcoded_run_captures_numbered_pictures() -> None:
+    scene = load_scene("talk", media="generated", seed=1, duration=0.5)
+    plain, numbered = (load_source(scene, barcode=wanted) for wanted in (False, True))
+    assert [read(luma(frame)) for _, frame in numbered.pictures] == list(range(len(plain.pictures)))
+    assert {read(luma(frame)) for _, frame in plain.pictures} == {None}
