@@ -70,7 +70,7 @@ def test_its_rows_are_no_part_of_a_pictures_quality() -> None:
 
 
 def test_every_peer_of_a_barcoded_run_captures_numbered_pictures() -> None:
-    scene = load_scene("talk", media="generated", seed=1, duration=0.5)
+    scene = load_scene("talk", media="generated", seed=1, duration=1.0)
     plain, numbered = (load_source(scene, barcode=wanted) for wanted in (False, True))
     assert [read(luma(frame)) for _, frame in numbered.pictures] == list(range(len(plain.pictures)))
     assert {read(luma(frame)) for _, frame in plain.pictures} == {None}
