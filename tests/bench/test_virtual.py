@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from limen.bench.link.profile import load_profile
+from limen.bench.link.profile import ProfileError, load_profile
 from limen.bench.virtual.scenario import (
     Scenario,
     recoveries,
@@ -16,8 +16,8 @@ from limen.bench.virtual.scenario import (
 
 def test_a_seed_gives_the_same_run_bit_for_bit_and_another_does_not() -> None:
     short = Scenario(4.0)
-    first, again = (run_scenario("bursty", short, seed=1) for _ in range(2))
-    other = run_scenario("bursty", short, seed=2)
+    first, again = (run_scenario("rfc8867-5.1", short, seed=1) for _ in range(2))
+    other = run_scenario("rfc8867-5.1", short, seed=2)
     assert first["fingerprint"] == again["fingerprint"]
     assert first["flows"] == again["flows"]
     assert first["fingerprint"] != other["fingerprint"]
@@ -53,6 +53,8 @@ def test_recovery_is_counted_from_each_step_down() -> None:
 def test_the_rfc_names_flows_starts_and_pauses() -> None:
     assert scenario_for("rfc8867-5.5").starts == (0.0, 10.0, 20.0, 30.0, 40.0)
     assert scenario_for("rfc8867-5.1-queue20").seconds == 100.0
+    with pytest.raises(ProfileError, match="both ways"):
+        scenario_for("rfc8867-5.3")
     assert scenario_for("tight", seconds=5.0, flows=3) == Scenario(5.0, (0.0,) * 3)
 
 

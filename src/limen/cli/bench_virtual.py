@@ -41,7 +41,10 @@ def virtual(  # noqa: PLR0917 - a command line
     names = [n for p in profiles for n in (RFC8867 if p == "rfc8867" else (p,))]
     table: list[tuple[str, ...]] = [HEADINGS]
     for name in names:
-        scenario = scenario_for(name, seconds=seconds, flows=flows)
+        try:
+            scenario = scenario_for(name, seconds=seconds, flows=flows)
+        except ProfileError as error:
+            raise usage(str(error)) from error
         for seed in range(1, seeds + 1):
             typer.echo(f"{name}, seed {seed}: {scenario.seconds:g} s of media", err=True)
             try:
