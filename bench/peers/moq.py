@@ -2,7 +2,8 @@
 
 The media's receiver listens, the sender connects and publishes one broadcast, without a relay. A
 voice's frame is a group of its own at high priority; pictures are in groups of one second that
-begin with a keyframe, newest first: what is older than its track's deadline is skipped. Encoders
+begin with a keyframe, in the library's own order: a group older than its track's deadline (the
+subscription's `max_age_us`) is skipped. Encoders
 run at their nominal rate all along, as in `fifo.py`; playout is limen's own parts.
 """
 
@@ -30,7 +31,8 @@ BROADCAST = "scene"
 GROUP_SECONDS = 1.0
 """A group of pictures: what MoQ's own examples use; a skip costs half of it on the average."""
 SOUND_PRIORITY, PICTURE_PRIORITY = 250, 10
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
+"""The sender connects when its media are loaded, which a busy machine takes long for."""
 
 
 def missing() -> str | None:
@@ -110,9 +112,13 @@ async def receive(plan: RunPlan, folder: Path, parent: Parent) -> None:
     async with server, asyncio.TaskGroup() as group:
         port = int(server.local_addr.rpartition(":")[2])
         parent.tell(ready=True, port=port, fingerprint=server.cert_fingerprints()[0])
-        async with asyncio.timeout(CONNECT_SECONDS):
-            session = await (await anext(aiter(server))).accept()
-            broadcast = await session.consume().announced_broadcast(BROADCAST)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                session = await (await anext(aiter(server))).accept()
+                broadcast = await session.consume().announced_broadcast(BROADCAST)
+        except TimeoutError as error:
+            words = f"no sender connected and announced itself within {CONNECT_SECONDS:.0f} s"
+            raise RuntimeError(words) from error
         tasks = [group.create_task(_follow(broadcast, n, plan, sink)) for n in range(len(names))]
         parent.tell(relay={"subscribed": True})
         start = await _told_start(parent)
