@@ -38,7 +38,7 @@ def _matrix_table(condition: Condition) -> Table:
     )
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     subject = condition.subject
-    table.add_column("")
+    table.add_column("", no_wrap=True, min_width=1 + max(map(len, condition.peers)))
     headings = ("vital p50", "vital p95", "on time", "attended p95", "seen dB", "link used")
     for heading in (*headings, "queue p95", f"{subject} ÷ it"):
         table.add_column(heading, justify="right", no_wrap=True)
